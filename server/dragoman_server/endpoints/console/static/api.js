@@ -6,6 +6,7 @@ const ITEM = "dragoman-console-key";
 let onKeyNeeded = () => {};
 
 export const hasKey = () => sessionStorage.getItem(ITEM) !== null;
+export const presentedKey = () => sessionStorage.getItem(ITEM);
 export const setKey = (key) => sessionStorage.setItem(ITEM, key);
 export const forgetKey = () => sessionStorage.removeItem(ITEM);
 export const whenKeyNeeded = (callback) => { onKeyNeeded = callback; };
@@ -20,7 +21,7 @@ export class ApiError extends Error {
 // Paths are relative to the page, so that a prefix does not matter.
 export async function request(path, options = {}) {
   const headers = new Headers(options.headers);
-  const key = sessionStorage.getItem(ITEM);
+  const key = presentedKey();
   if (key !== null) headers.set("x-api-key", key);
   if (options.body !== undefined) headers.set("content-type", "application/json");
   let response;

@@ -23,6 +23,10 @@ function filled(element, attributes, children) {
   return element;
 }
 
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 export function facts(pairs) {
   const list = el("dl", { class: "facts" });
   for (const [name, value] of pairs) {
@@ -49,6 +53,8 @@ export const failure = (error) => el("div", { class: "notice error", role: "aler
 export const number = (value, digits = 0) =>
   value === null || value === undefined ? "" : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-export const seconds = (value) => (value === null || value === undefined ? "" : `${value < 10 ? value.toFixed(2) : value.toFixed(1)} s`);
-
-export const time = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB");
+export function seconds(value) {
+  if (value === null || value === undefined) return "";
+  if (value < 0.1) return `${Math.round(value * 1000)} ms`;
+  return `${value < 10 ? value.toFixed(2) : value.toFixed(1)} s`;
+}

@@ -1,8 +1,10 @@
 // One exchange: its facts, its losses, its attempts, and the events of its stream if they were recorded.
 
-import { getJson } from "./api.js";
+import { getJson, hasKey } from "./api.js";
+import { exact, time } from "./clock.js";
+import { copyBox, quoted } from "./copybox.js";
 import { diffTable, lossTable } from "./diff.js";
-import { byId, el, facts, failure, notice, number, scroller, seconds, table, time } from "./dom.js";
+import { byId, el, facts, failure, notice, number, scroller, seconds, table } from "./dom.js";
 import { sides } from "./sides.js";
 
 const AGAIN = 1000;
@@ -37,7 +39,9 @@ function parts({ row, receipt, cost, recording, capture }) {
   const found = [
     facts([
       ["State", row.status ? `${row.state}, status ${row.status}` : row.state],
-      ["Time", time(row.time)],
+      ["Time", el("time", { datetime: exact(row.time), title: exact(row.time) }, time(row.time))],
+      ["Host", row.host],
+      ["Reason", row.reason],
       ["Direction", row.upstream === null ? row.client : `${row.client} → ${row.upstream}`],
       ["Model", row.upstream_model && row.upstream_model !== row.model ? `${row.model}, sent as ${row.upstream_model}` : row.model],
       ["Provider", row.provider],
@@ -88,28 +92,16 @@ function body(title, part) {
   return el("details", {}, el("summary", {}, `${title}: ${part.head}, ${number(part.bytes)} bytes${part.cut ? ", cut" : ""}`), el("pre", { class: "box", tabindex: "0", "aria-label": title }, text));
 }
 
-function commands(title, text) {
-  const copy = el("button", { type: "button", onclick: async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      copy.textContent = "Copied";
-    } catch {
-      copy.textContent = "Select the text and copy it";
-    }
-  } }, "Copy");
-  return el("details", {}, el("summary", {}, title), el("p", {}, copy), el("pre", { class: "box", tabindex: "0", "aria-label": title }, text));
-}
+const commands = (title, text) => el("details", {}, el("summary", {}, title), copyBox(title, text));
 
 // Headers with a key are masked in a capture, and are left out here.
 function curl({ received, headers }) {
   const [method, path] = received.head.split(" ");
   const kept = headers.filter(([name, value]) => value !== "***" && (name.startsWith("anthropic-") || name.startsWith("x-dragoman-")));
   const lines = [`curl -N -X ${quoted(method)} ${quoted(location.origin + path)}`, "  -H 'content-type: application/json'", ...kept.map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`)];
-  if (sessionStorage.length) lines.push('  -H "x-api-key: $GATEWAY_KEY"');
+  if (hasKey()) lines.push('  -H "x-api-key: $GATEWAY_KEY"');
   return [...lines, `  --data-raw ${quoted(received.body ?? "")}`].join(" \\\n");
 }
-
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function pretty(text) {
   try {

@@ -1,19 +1,44 @@
-// Charts of the gateway's metrics. Each is drawn from the differences between two answers.
+// The providers' states, and charts of the gateway's numbers: the last minutes from receipts, then from its metrics.
 
 import { getJson } from "./api.js";
-import { chart } from "./chart.js";
-import { byId, el, failure, number, table } from "./dom.js";
+import { Chart } from "./chart.js";
+import { byId, el, failure, number, setText, table } from "./dom.js";
+import { short } from "./scale.js";
+import { quantile, Series } from "./series.js";
 
 const INTERVAL = 2000;
-const KEEP = 150;
 const STATES = { working: "good", unused: "dim", cooling: "warn", paused: "bad", down: "bad" };
 
 let timer = null;
-let samples = [];
+let series = null;
+let charts = null;
+
+const rate = (value) => `${short(value)}/s`;
+const bytes = (value) => `${short(value / 1e6)} MB`;
+const percent = (value) => `${short(value * 100)} %`;
+const span = (value) => (value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`);
+
+const perSecond = (...names) => (bin, gap) => names.map((name) => (bin.isKnown ? bin[name] / gap : null));
+const times = (name, buckets) => (bin, _, ends) => [0.5, 0.99].map((share) => quantile(bin[name], ends[buckets], share));
+const MEDIAN = ["median", "99 %"];
+
+// Each chart: its title, the text of a value, the names of its values, its values of a bin, and its legend.
+const CHARTS = [
+  ["Requests", rate, [""], perSecond("ended"), (last) => breakdown(last.requests)],
+  ["Open requests", short, [""], (bin) => [bin.open], (last) => `${number(last.open_streams)} of them stream`],
+  ["First event", span, MEDIAN, times("first_event", "seconds"), () => "from the request to the first event of its stream"],
+  ["Between tokens", span, MEDIAN, times("token_time", "short"), () => "the mean gap of each stream"],
+  ["Errors", rate, [""], perSecond("failed"), (last) => breakdown(last.errors)],
+  ["Losses", rate, [""], perSecond("losses"), (last) => breakdown(last.losses)],
+  ["Tokens", rate, ["in", "out"], perSecond("tokens_in", "tokens_out"), (last) => breakdown(last.tokens)],
+  ["Lag of the event loop", span, MEDIAN, times("lag", "short"), (last) => `longest lately ${span(last.lag_max)}`],
+  ["Processor", percent, [""], (bin) => [bin.cpuSeconds ? bin.cpu / bin.cpuSeconds : null], (last) => `${number(last.workers)} ${last.workers === 1 ? "process" : "processes"}`],
+  ["Memory", bytes, [""], (bin) => [bin.memory], () => "of all processes"],
+];
 
 export function open() {
   timer = setTimeout(() => {}, 0);
-  load(timer);
+  begin(timer);
 }
 
 export function close() {
@@ -21,64 +46,47 @@ export function close() {
   timer = null;
 }
 
+async function begin(mine) {
+  try {
+    const history = await getJson("api/history");
+    if (timer !== mine) return;
+    series = new Series(history, Date.now() / 1000, series);
+    await load(mine);
+  } catch (error) {
+    if (timer === mine) lost(error, begin);
+  }
+}
+
 async function load(mine) {
   try {
     const sample = await getJson("api/health");
     if (timer !== mine) return;
-    sample.at = performance.now() / 1000;
-    samples.push(sample);
-    if (samples.length > KEEP) samples = samples.slice(-KEEP);
-    draw();
+    series.add(sample, Date.now() / 1000);
+    draw(sample);
     byId("connection").textContent = "live";
   } catch (error) {
-    if (timer !== mine) return;
-    byId("connection").textContent = "not connected";
-    byId("charts").replaceChildren(failure(error));
-    if (error.status === 401 || error.status === 403) return;
+    if (timer === mine) lost(error, begin);
+    return;
   }
   const next = (timer = setTimeout(() => load(next), INTERVAL));
 }
 
-// One number for each pair of neighbours.
-const between = (value) => samples.slice(1).map((sample, at) => value(samples[at], sample, sample.at - samples[at].at));
-
-const total = (numbers) => Object.values(numbers).reduce((sum, each) => sum + each, 0);
-
-const rate = (name) => between((one, two, gap) => Math.max(0, total(two[name]) - total(one[name])) / gap);
-
-// The upper end of the bucket that holds a share of the new values; 0 if there are none.
-function percentile(one, two, buckets, share) {
-  const counts = two.slice(0, -1).map((count, at) => Math.max(0, count - one[at]));
-  const wanted = counts.reduce((sum, each) => sum + each, 0) * share;
-  if (wanted === 0) return 0;
-  let seen = 0;
-  for (const [at, count] of counts.entries()) {
-    seen += count;
-    if (seen >= wanted) return buckets[Math.min(at, buckets.length - 1)];
-  }
-  return buckets.at(-1);
+function lost(error, again) {
+  byId("connection").textContent = "not connected";
+  byId("health-failure").replaceChildren(failure(error));
+  if (error.status === 401 || error.status === 403) return;
+  const next = (timer = setTimeout(() => again(next), INTERVAL));
 }
 
-const perSecond = (value) => `${number(value, value < 10 ? 1 : 0)}/s`;
-const span = (value) => (value === 0 ? "–" : value < 1 ? `≤ ${number(value * 1000)} ms` : `≤ ${number(value, 1)} s`);
-
-function draw() {
-  const last = samples.at(-1);
-  const long = last.buckets.seconds;
-  const short = last.buckets.short;
-  const at = (name, buckets, share) => between((one, two) => percentile(one[name], two[name], buckets, share));
-  byId("charts").replaceChildren(
-    chart("Open requests", samples.map((each) => each.open_requests), number, `${number(last.open_streams)} of them stream`),
-    chart("Requests", rate("requests"), perSecond, breakdown(last.requests)),
-    chart("First event, half of them", at("first_event", long, 0.5), span, `95 %: ${span(at("first_event", long, 0.95).at(-1) ?? 0)}`),
-    chart("Between tokens, half of them", at("token_time", short, 0.5), span, `95 %: ${span(at("token_time", short, 0.95).at(-1) ?? 0)}`),
-    chart("Lag of the event loop, 99 %", at("lag", short, 0.99), span, `longest lately ${number(last.lag_max * 1000)} ms`),
-    chart("Errors", rate("errors"), perSecond, breakdown(last.errors)),
-    chart("Losses", rate("losses"), perSecond, breakdown(last.losses)),
-    chart("Tokens", rate("tokens"), perSecond, breakdown(last.tokens)),
-    chart("Processor", between((one, two, gap) => Math.max(0, two.cpu - one.cpu) / gap), (value) => `${number(value * 100)} %`, `${number(last.workers)} processes`),
-    chart("Memory", samples.map((each) => each.memory / 1e6), (value) => `${number(value)} MB`),
-  );
+function draw(last) {
+  byId("health-failure").replaceChildren();
+  if (charts === null) {
+    charts = CHARTS.map(([title, format, names]) => new Chart(title, format, names));
+    byId("charts").replaceChildren(...charts.map((chart) => chart.element));
+  }
+  CHARTS.forEach(([, , , values, legend], at) => {
+    charts[at].update(series.points((bin, gap) => values(bin, gap, last.buckets)), series.span, legend(last));
+  });
   byId("providers").replaceChildren(
     ...table(
       [["Provider", ""], ["API", ""], ["State", ""], ["Requests", "number"], ["Errors", "number"], ["Waiting", "number"]],
@@ -91,7 +99,8 @@ function draw() {
       last.keys.map((each) => [each.name || "without a name", number(each.requests), number(each.input), number(each.output), each.cost ?? "no price"]),
     ),
   );
-  byId("health-summary").textContent = samples.length < 2 ? "The charts begin when this view is opened." : `The last ${number(last.at - samples[0].at)} seconds.`;
+  const [from, to] = series.span;
+  setText(byId("health-summary"), `The last ${number((to - from) / 60)} minutes, in steps of ten seconds.`);
 }
 
 function stateOf(provider) {
@@ -103,5 +112,5 @@ function stateOf(provider) {
 function breakdown(numbers) {
   const parts = Object.entries(numbers).filter(([, value]) => value > 0).sort((one, other) => other[1] - one[1]);
   if (!parts.length) return "none since the start";
-  return parts.slice(0, 6).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  return `since the start: ${parts.slice(0, 6).map(([name, value]) => `${name} ${number(value)}`).join(", ")}`;
 }

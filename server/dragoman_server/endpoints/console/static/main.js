@@ -30,18 +30,33 @@ function route(focus = true) {
   show(known, argument && decodeURIComponent(argument), focus);
 }
 
-function askForKey(error) {
+// Shows the form for a key. `reason` is null if none was entered yet; without `canEnter` no key would help.
+function askForKey(reason, canEnter = true) {
   if (current !== null) VIEWS[current].close();
   current = null;
-  forgetKey();
-  byId("forget").hidden = true;
+  if (canEnter) forgetKey();
+  byId("forget").hidden = !hasKey();
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== "view-key";
-  byId("key-reason").textContent = error.message;
+  byId("key-reason").textContent = reason ?? "This gateway has keys: enter one to see its traffic.";
+  byId("key-form").hidden = !canEnter;
   byId("connection").textContent = "";
-  byId("key").focus();
+  if (canEnter) byId("key").focus();
 }
 
-whenKeyNeeded(askForKey);
+// The first request, before any view has sent one: it shows whether a key is needed, and what runs.
+async function begin() {
+  try {
+    const { version, revision } = await getJson("api/about");
+    byId("about").textContent = `Dragoman ${version}, revision ${revision}`;
+    return true;
+  } catch (error) {
+    if (error.status === 403) askForKey(error.message, hasKey());
+    else if (error.status !== 401) askForKey(error.message, false);
+    return false;
+  }
+}
+
+whenKeyNeeded(() => askForKey(hasKey() ? "This is not a key of this gateway." : null));
 addEventListener("hashchange", () => {
   if (byId("view-key").hidden) route();
 });
@@ -53,14 +68,6 @@ byId("key-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   setKey(byId("key").value.trim());
   byId("key").value = "";
-  try {
-    await getJson("api/exchanges?rows=1");
-    route();
-  } catch (error) {
-    if (error.status !== 401) {
-      forgetKey();
-      byId("key-reason").textContent = error.message;
-    }
-  }
+  if (await begin()) route();
 });
-route(false);
+if (await begin()) route(false);

@@ -4,6 +4,7 @@ import { getJson, readEvents, request } from "./api.js";
 import { diffTable } from "./diff.js";
 import { byId, el, facts, failure, notice } from "./dom.js";
 import { EXAMPLES, PATHS } from "./examples.js";
+import { ReplyView } from "./replyview.js";
 import { sides } from "./sides.js";
 
 const PAUSE = 300;
@@ -109,7 +110,8 @@ async function send() {
   const mine = (sending = new AbortController());
   const place = byId("play-stream");
   const output = el("pre", { class: "box", tabindex: "0", "aria-label": "What the client gets" });
-  place.replaceChildren(output);
+  const view = new ReplyView();
+  place.replaceChildren(el("div", { class: "sides" }, el("div", {}, el("h4", {}, "The reply"), view.element), el("div", {}, el("h4", {}, "What the client gets"), output)));
   byId("play-stop").disabled = false;
   byId("play-state").textContent = "sending";
   let id = null;
@@ -120,8 +122,15 @@ async function send() {
     id = response.headers.get("x-dragoman-request-id");
     byId("play-state").textContent = "receiving";
     if (response.headers.get("content-type")?.startsWith("text/event-stream")) {
-      await readEvents(response, (name, data) => append(output, `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`));
-    } else append(output, JSON.stringify(await response.json(), null, 2));
+      await readEvents(response, (name, data) => {
+        append(output, `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`);
+        view.reply.event(data);
+      });
+    } else {
+      const whole = await response.json();
+      append(output, JSON.stringify(whole, null, 2));
+      view.reply.whole(whole);
+    }
     byId("play-state").textContent = "complete";
   } catch (error) {
     byId("play-state").textContent = mine.signal.aborted ? "stopped" : "failed";
@@ -141,7 +150,7 @@ async function showSides(place, id) {
   try {
     const view = await getJson(`api/exchanges/${encodeURIComponent(id)}`);
     place.append(el("p", {}, el("a", { href: `#exchange/${encodeURIComponent(id)}` }, "Open this exchange")));
-    if (view.recording !== null) place.append(sides(view.recording, view.row.upstream, view.row.client));
+    if (view.recording !== null) place.append(el("h4", {}, "Both sides, with times"), sides(view.recording, view.row.upstream, view.row.client));
   } catch (error) {
     place.append(failure(error));
   }
