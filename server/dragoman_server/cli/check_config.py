@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dragoman import Dialect
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import written_moment
 from dragoman_server.cli.check_start import start_problems, start_remarks
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import served_config, set_address
 from dragoman_server.cli.connect import Attempt, try_upstreams
 from dragoman_server.cli.describe_config import describe
@@ -34,6 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also send each upstream an empty request, which costs nothing",
     )
+    parser.add_argument(
+        "--tools",
+        action="store_true",
+        help="with --connect: in its place, ask each model for one small tool call in each dialect, which costs tokens",
+    )
+    parser.add_argument(
+        "--ask",
+        action="append",
+        default=[],
+        metavar="PROVIDER/MODEL",
+        help="with --tools: a model to ask; may be repeated (default: all that the configuration names)",
+    )
     # Defaults for `served_config`: the address is that of `serve` without options.
     parser.set_defaults(run=main, host=None, port=None, workers=None)
 
@@ -41,8 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Check the configuration. Return 0, 1 if an upstream failed, or 2 for an invalid configuration (with `--json`).
 
-    Without `--json` an invalid configuration raises ConfigError.
+    Without `--json` an invalid configuration raises ConfigError. Raises CommandError for options that do not fit.
     """
+    if args.tools and not args.connect:
+        raise CommandError("--tools", "needs --connect, as it sends requests")
+    if args.ask and not args.tools:
+        raise CommandError("--ask", "needs --connect --tools")
     try:
         set_address(args, os.environ)
         config = served_config(args)
@@ -55,6 +74,8 @@ def main(args: argparse.Namespace) -> int:
         problems = [{"path": path, "message": message} for path, message in error.problems]
         _print({"object": "dragoman.check", "ok": False, "problems": problems})
         return 2
+    if args.tools:
+        return _check_tools(config, args.ask, as_json=args.json)
     attempts = run_loop(try_upstreams(config)) if args.connect else None
     ok = all(attempt.ok for attempt in attempts or ())
     if args.json:
@@ -69,6 +90,31 @@ def main(args: argparse.Namespace) -> int:
         advice = f"{failed} of the providers did not answer as expected: check base_url, api_key and the network"
         print("the configuration is valid" if ok else advice, file=sys.stderr)
     return 0 if ok else 1
+
+
+def _check_tools(config: Config, names: Sequence[str], *, as_json: bool) -> int:
+    """Ask the models for tool calls, and print the report. Return 0 if there is no difference, else 1."""
+    from dragoman_server.cli.tool_calls.ask import ask
+    from dragoman_server.cli.tool_calls.question import OUTPUT_MAX, models_to_ask, unasked
+    from dragoman_server.cli.tool_calls.report import Report
+
+    models = models_to_ask(config, names)
+    print_line(f"tool calls to ask for: {len(models) * len(Dialect)}, of {OUTPUT_MAX} tokens at most")
+    log = logging.getLogger("dragoman")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # the report has all that its lines would
+    try:
+        answers = run_loop(ask(config, models))
+    finally:
+        log.setLevel(level)
+    report = Report(answers, [] if names else unasked(config, models))
+    if as_json:
+        data = _as_data(config, report.ok, None)
+        _print({**data, "tools": report.json()})
+    else:
+        for line in report.lines():
+            print(line)
+    return 0 if report.ok else 1
 
 
 def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dragoman.aio import (
     UpstreamResponse,
 )
 from dragoman.errors import UpstreamUnreachable
-from dragoman_server.config.schema import Config
+from dragoman_server.config.schema import Config, Server
 from dragoman_server.observability.known_secrets import learn_renewed
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.pools import add_pools
@@ -27,6 +27,15 @@ from dragoman_server.routing.upstream_models import BODY_MAX
 if TYPE_CHECKING:
     from dragoman_server.credentials.credentials import Credentials
     from dragoman_server.credentials.transport import ProviderTransport
+
+
+def create_transport(server: Server) -> Transport:
+    """Return the transport that the settings name. Call it in the event loop."""
+    if server.transport == "aiohttp":
+        from dragoman.aio import AiohttpTransport  # 0.1 MB of memory, for gateways that use it
+
+        return AiohttpTransport(server.connections, trust_env=True)
+    return Http11Transport(server.connections)
 
 
 class UpstreamCalls:
@@ -50,15 +59,9 @@ class UpstreamCalls:
 
     def open(self, config: Config) -> None:
         """Create the transport, and begin to fetch credentials. Call it in the event loop."""
-        server = config.server
-        self._is_open, self._pools = True, server.connections
+        self._is_open, self._pools = True, config.server.connections
         if self._transport is None:
-            if server.transport == "aiohttp":
-                from dragoman.aio import AiohttpTransport  # 0.1 MB of memory, for gateways that use it
-
-                self._transport = AiohttpTransport(server.connections, trust_env=True)
-            else:
-                self._transport = Http11Transport(server.connections)
+            self._transport = create_transport(config.server)
         self.configure(config)
 
     def configure(self, config: Config) -> None:
