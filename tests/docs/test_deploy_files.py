@@ -25,9 +25,11 @@ from support.json_schemas import schema_problems
 from support.paths import ROOT
 from support.programs import installed
 
-KUBERNETES = DEPLOY / "kubernetes"
+KUBERNETES = DEPLOY / "kubernetes/base"
+AUTOSCALING = DEPLOY / "kubernetes/autoscaling"
 YAML_FILES = sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")])
 MANIFESTS = [path for path in sorted(KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
+OVERLAY = [AUTOSCALING / "hpa.yaml"]
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -91,13 +93,17 @@ def test_both_configurations_are_equal() -> None:
 
 
 def test_the_image_runs_as_its_own_user_and_checks_its_health() -> None:
-    final = dict(instructions())
+    found = instructions()
+    final = dict(found)
     assert final["USER"] == "10001:10001"
-    assert "--uid 10001" in final["RUN"]
+    copies = [rest for word, rest in found if word == "COPY"]
+    assert copies == ["--from=build /image /", "--from=build --chown=10001:10001 /data /data"]
+    assert final["VOLUME"] == "/data"
     assert final["ENTRYPOINT"] == '["dragoman"]'
     assert "/health" in final["HEALTHCHECK"]
     assert "DRAGOMAN_HOST=0.0.0.0 DRAGOMAN_PORT=8080" in final["ENV"]
     assert final["EXPOSE"] == "8080"
+    assert "RUN" not in final, "the image has no shell"
 
 
 def test_hadolint_has_no_remark_on_the_dockerfile() -> None:
@@ -175,7 +181,7 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*MANIFESTS, *OVERLAY], ids=lambda path: path.stem)
 def test_manifests_suit_the_schemas_of_kubernetes(path: Path) -> None:
     kubernetes_validate.validate(read(path), kubernetes_validate.latest_version(), strict=True)
 
@@ -191,7 +197,7 @@ def test_the_manifests_are_all_listed_and_agree() -> None:
     listed = manifest("kustomization")
     assert {KUBERNETES / name for name in listed["resources"]} == set(MANIFESTS)
     assert [Path(name) for name in listed["configMapGenerator"][0]["files"]] == [Path("dragoman.toml")]
-    deployment, hpa = manifest("deployment"), manifest("hpa")
+    deployment, hpa = manifest("deployment"), read(AUTOSCALING / "hpa.yaml")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     for selector in (
         deployment["spec"]["selector"]["matchLabels"],
@@ -206,6 +212,29 @@ def test_the_manifests_are_all_listed_and_agree() -> None:
     (ports, service_port) = container()["ports"], manifest("service")["spec"]["ports"][0]["targetPort"]
     assert [port["name"] for port in ports] == [service_port]
     assert {mount["mountPath"] for mount in container()["volumeMounts"]} == {"/etc/dragoman", "/run/secrets"}
+
+
+def test_the_overlay_adds_the_autoscaler_to_the_base() -> None:
+    overlay = read(AUTOSCALING / "kustomization.yaml")
+    assert overlay["resources"] == ["../base", "hpa.yaml"]
+    (patch,) = overlay["patches"]
+    deployment = manifest("deployment")
+    assert patch["target"] == {"kind": deployment["kind"], "name": deployment["metadata"]["name"]}
+    assert yaml.safe_load(patch["patch"]) == [{"op": "remove", "path": "/spec/replicas"}]
+    assert deployment["spec"]["replicas"] == read(AUTOSCALING / "hpa.yaml")["spec"]["minReplicas"]
+
+
+@pytest.mark.parametrize("folder", [KUBERNETES, AUTOSCALING], ids=lambda folder: folder.name)
+def test_kustomize_builds_valid_objects(folder: Path) -> None:
+    if (found := shutil.which("kubectl")) is None:
+        pytest.skip("kubectl is not installed")
+    done = subprocess.run([found, "kustomize", folder], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    objects = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
+    for each in objects.values():
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+    assert ("HorizontalPodAutoscaler" in objects) == ("replicas" not in objects["Deployment"]["spec"])
+    assert ("HorizontalPodAutoscaler" in objects) == (folder == AUTOSCALING)
 
 
 def pod() -> Any:
@@ -232,7 +261,7 @@ def test_a_pod_is_restricted_and_drains() -> None:
     assert container()["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert not pod()["automountServiceAccountToken"]
     assert not pod()["enableServiceLinks"], "DRAGOMAN_PORT would be a URL"
-    pause = int(container()["lifecycle"]["preStop"]["exec"]["command"][1])
+    pause = container()["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod()["terminationGracePeriodSeconds"] > pause + stop_drain(KUBERNETES / "dragoman.toml")
 
 

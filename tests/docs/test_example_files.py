@@ -353,17 +353,18 @@ def test_haproxy_takes_its_configuration() -> None:
 OVERLAY = EXAMPLES / "kubernetes-overlay"
 
 
-def test_the_overlay_names_files_and_objects_of_the_base() -> None:
+def test_the_overlay_names_files_and_objects_below_it() -> None:
     overlay = yaml.safe_load((OVERLAY / "kustomization.yaml").read_text("utf-8"))
-    (base,) = overlay["resources"]
-    objects = [yaml.safe_load(path.read_text("utf-8")) for path in (OVERLAY / base).resolve().glob("*.yaml")]
+    (below,) = overlay["resources"]
+    folders = (OVERLAY / below, OVERLAY / below / "../base")
+    objects = [yaml.safe_load(path.read_text("utf-8")) for folder in folders for path in folder.glob("*.yaml")]
     names = {(each["kind"], each["metadata"]["name"]) for each in objects if "metadata" in each}
     for patch in overlay["patches"]:
         patched = yaml.safe_load((OVERLAY / patch["path"]).read_text("utf-8"))
         assert (patched["kind"], patched["metadata"]["name"]) in names
-    (kustomization,) = (each for each in objects if each["kind"] == "Kustomization")
-    assert {each["name"] for each in overlay["images"]} == {each["newName"] for each in kustomization["images"]}
-    assert overlay["configMapGenerator"][0]["name"] == kustomization["configMapGenerator"][0]["name"]
+    (base,) = (each for each in objects if "images" in each)
+    assert {each["name"] for each in overlay["images"]} == {each["newName"] for each in base["images"]}
+    assert overlay["configMapGenerator"][0]["name"] == base["configMapGenerator"][0]["name"]
 
 
 def test_kustomize_builds_the_overlay() -> None:
@@ -377,6 +378,7 @@ def test_kustomize_builds_the_overlay() -> None:
         assert each["metadata"].get("namespace", "llm") == "llm"
     (metric,) = objects["HorizontalPodAutoscaler"]["spec"]["metrics"]
     assert metric["resource"]["name"] == "cpu"
+    assert "replicas" not in objects["Deployment"]["spec"]
     pod = objects["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "registry.example.com/llm/dragoman:1.0.0"

@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 def test_every_file_that_names_the_version_has_that_of_the_project() -> None:
     assert version("dragoman") == PROJECT["version"]
     (locked,) = re.findall(r'^name = "dragoman"\nversion = "(.*)"', (ROOT / "uv.lock").read_text("utf-8"), re.MULTILINE)
-    kustomization = yaml.safe_load((ROOT / "docs/deploy/kubernetes/kustomization.yaml").read_text("utf-8"))
+    kustomization = yaml.safe_load((ROOT / "docs/deploy/kubernetes/base/kustomization.yaml").read_text("utf-8"))
     (image,) = kustomization["images"]
     pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))]
     shown = {found for page in pages for found in re.findall(r"\(version ([\d.]+), revision", page)}
