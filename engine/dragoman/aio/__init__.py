@@ -70,9 +70,10 @@ if TYPE_CHECKING:
         PlainResponse,
         TooManyConnections,
     )
-    from dragoman.aio.downstream.event_log import EventLog, LogBudget, LoggedStream
+    from dragoman.aio.downstream.event_log import EventLog, LogBudget, LoggedStream, LogTail
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackServer
     from dragoman.aio.downstream.hijack_runner import HijackRunner
+    from dragoman.aio.downstream.log_response import send_log
     from dragoman.aio.downstream.numbered_stream import NumberedStream, numbered_ping_of
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
@@ -102,6 +103,7 @@ __all__ = (
     "HijackableConnection",
     "Http11Transport",
     "LogBudget",
+    "LogTail",
     "LoggedStream",
     "LongJobs",
     "MaskedWebSocketResponse",
@@ -134,6 +136,7 @@ __all__ = (
     "open_proxy_stream",
     "ping_of",
     "send_continue",
+    "send_log",
     "send_proxy_stream",
     "stream",
     "with_body",
@@ -154,6 +157,8 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "LogBudget": "downstream.event_log",
+    "LogTail": "downstream.event_log",
+    "send_log": "downstream.log_response",
     "LoggedStream": "downstream.event_log",
     "MaskedWebSocketResponse": "downstream.aiohttp_internals",
     "NumberedStream": "downstream.numbered_stream",

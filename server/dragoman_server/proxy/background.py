@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman import DragomanError, Failure
-from dragoman.aio import LogBudget, without_connection
+from dragoman.aio import LogBudget, LogTail, Timeouts, send_log, without_connection
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.threads import (
     StoreError,
@@ -33,12 +33,12 @@ from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.background_run import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.reply_headers import event_stream
+from dragoman_server.proxy.reply_headers import add_event_stream, event_stream
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.runs.interface import Marks, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
-from dragoman_server.proxy.shared_background import STOPPED, SharedBackground, terminal_frame
+from dragoman_server.proxy.shared_background import PING, STOPPED, SharedBackground, terminal_frame
 from dragoman_server.proxy.store_health import unavailable
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.receipt import Receipt
@@ -60,7 +60,7 @@ class BackgroundRuns:
 
     Args:
         options: The limits.
-        heartbeat: A function that returns the seconds without an event after which a client gets a comment.
+        timeouts: A function that returns the timeouts of a client that reads a run.
         stored: Stores what has ended.
         answer: Handles a request.
         shared: Shares them with other processes; None without a store that they share.
@@ -69,13 +69,13 @@ class BackgroundRuns:
     def __init__(
         self,
         options: StateOptions,
-        heartbeat: Callable[[], float],
+        timeouts: Callable[[], Timeouts],
         stored: StoredResponses,
         answer: Answer,
         shared: SharedRuns | None = None,
     ) -> None:
         self._options = options
-        self._heartbeat = heartbeat
+        self._timeouts = timeouts
         self._stored = stored
         self._answer = answer
         self._budget = LogBudget(options.background_limit())
@@ -128,8 +128,7 @@ class BackgroundRuns:
         if failed is not None and (run.streamed or not run.accepted):
             return failed
         if run.streamed:
-            events = run.follow(-1, self._heartbeat())
-            return await self.send(request, events, receipt.request_id)
+            return await self.follow(request, run, -1, receipt.request_id)
         ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
         state = run.state or await self._stored_state(key)  # it may have ended already
         return web.Response(body=state, content_type="application/json", headers=ids)
@@ -186,17 +185,16 @@ class BackgroundRuns:
         self, request: web.Request, run: BackgroundRun | RunId, after: int, request_id: str
     ) -> web.StreamResponse:
         """Send the events of a run, of this process or of any, after this number."""
+        headers = {"x-request-id": request_id, OWN_ID: request_id}
         if isinstance(run, BackgroundRun):
-            return await self.send(request, run.follow(after, self._heartbeat()), request_id)
+            stream, tail = event_stream(headers), LogTail(run.log)
+            with suppress(ConnectionError):  # a client that leaves ends nothing
+                await send_log(request, stream, run.follow(after, tail), tail, self._timeouts(), PING)
+            return stream
         assert self.elsewhere is not None
-        return await self.send(request, self.elsewhere.follow(run, after, self._heartbeat()), request_id)
-
-    async def send(
-        self, request: web.Request, events: AsyncGenerator[bytes, None], request_id: str
-    ) -> web.StreamResponse:
-        """Send events, and those to come. A client that leaves ends nothing."""
-        response = event_stream({"x-request-id": request_id, OWN_ID: request_id})
-        async with aclosing(events):
+        add_event_stream(headers)
+        response = web.StreamResponse(headers=headers)  # its headers do not wait for an event
+        async with aclosing(self.elsewhere.follow(run, after, self._timeouts().heartbeat)) as events:
             await response.prepare(request)
             async for data in events:
                 await response.write(data)

@@ -8,13 +8,19 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from aiohttp import web
 
 from dragoman import Translation
-from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers
+from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, LogTail, StreamTimers
 from dragoman.threads import StoredRequest, lagging_event, queued_response
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.proxy.runs.own_run import OwnRun
 
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
-_PING = b": ping\n\n"
+_PROGRESS = b"event: response.in_progress\n"
+_STATES = (
+    _PROGRESS,
+    b"event: response.completed\n",
+    b"event: response.incomplete\n",
+    b"event: response.failed\n",
+)
+"""The beginnings of the events that have the whole response."""
 
 
 class BackgroundRun:
@@ -72,11 +78,14 @@ class BackgroundRun:
         self._timers = timers
         return LoggedStream(self.log, timers, self._on_event)
 
-    def _on_event(self, event: str, data: bytes) -> None:
-        if event == "response.in_progress":
-            self._set_state(json_loads(data)["response"])
-        elif event in _ENDS and not self.ended:
-            self.end(json_loads(data)["response"])
+    def _on_event(self, frame: bytes) -> None:
+        if not frame.startswith(_STATES) or self.ended:
+            return
+        response = json_loads(frame.partition(b"\ndata: ")[2])["response"]
+        if frame.startswith(_PROGRESS):
+            self._set_state(response)
+        else:
+            self.end(response)
 
     def end(self, state: Json) -> None:
         """Set the final state. It is stored, also that of a response that has failed."""
@@ -122,22 +131,18 @@ class BackgroundRun:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    async def follow(self, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-        """Yield the events after this number until the end.
-
-        A comment is yielded when there was no event for `heartbeat` seconds.
-        """
-        number = after + 1
-        while True:
-            await self.log.wait(number, heartbeat)
-            if number < self.log.first:
-                event = json_dumps(lagging_event(number))
-                yield b"event: error\ndata: %b\n\n" % event
-                return
-            if number < self.log.end:
-                data, number = self.log.read(number), self.log.end
-                yield data
-            elif self.log.closed:
-                return
-            else:
-                yield _PING
+    async def follow(self, after: int, tail: LogTail) -> AsyncGenerator[bytes, None]:
+        """Yield the events after this number until the end. It waits by `tail`."""
+        number, log = after + 1, self.log
+        with tail:
+            while True:
+                if number < log.first:
+                    yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(number))
+                    return
+                if number < log.end:
+                    data, number = log.read(number), log.end
+                    yield data
+                elif log.closed:
+                    return
+                else:
+                    await tail

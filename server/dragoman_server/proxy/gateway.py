@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from dragoman import Dialect
-from dragoman.aio import STOPPING, Transport
+from dragoman.aio import STOPPING, Timeouts, Transport
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.forwarded_endpoints import FORWARDED
@@ -221,13 +221,11 @@ class Gateway:
         if responses.options.background:
             from dragoman_server.proxy.background import BackgroundRuns
 
-            self.background = BackgroundRuns(
-                responses.options, self._heartbeat, stored, self._answer_in, responses.runs
-            )
+            self.background = BackgroundRuns(responses.options, self._timeouts, stored, self._answer_in, responses.runs)
             stored.check_background = self.background.check_room
 
-    def _heartbeat(self) -> float:
-        return self.config.server.timeouts.heartbeat
+    def _timeouts(self) -> Timeouts:
+        return self.config.server.timeouts
 
     def _answer_in(self, request: web.Request, scope: RequestScope) -> Coroutine[Any, Any, web.StreamResponse]:
         """Handle a request that runs in the background."""

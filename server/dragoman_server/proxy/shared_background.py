@@ -23,7 +23,7 @@ from dragoman_server.receipt import Receipt
 
 KIND = "background"
 STOPPED = "the gateway stopped before the response was complete"
-_PING = b": ping\n\n"
+PING = b": ping\n\n"
 
 
 class SharedBackground:
@@ -69,7 +69,7 @@ class SharedBackground:
                 if data:
                     yield data
                 elif not reader.is_over:
-                    yield _PING
+                    yield PING
             if reader.failure:
                 yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(reader.position.number))
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import Any, Self, cast
 
 from dragoman.aio.downstream.frame_sink import FrameSink
 from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.trampoline import PARKED
+from dragoman.stages.base import StreamDriver
+from dragoman.wire.sse import FrameBatch
+from dragoman.wire.sse_parser import encoded_frames
 
 _UNUSED = 256
 """Dropped frames up to which the list is not made shorter."""
@@ -42,13 +47,16 @@ class LogBudget:
         fits = self.used - self._ended_bytes + size <= self.limit
         return fits and (self._whole is None or self._whole.has_room(size))
 
-    def spend(self, size: int) -> None:
-        """Count `size` bytes more, or less if it is negative."""
+    def spend(self, size: int) -> bool:
+        """Count `size` bytes more, or less if it is negative. Return `exceeded`."""
         self.used += size
-        if self._whole is not None:
-            self._whole.spend(size)
+        whole = self._whole
+        is_exceeded = whole is not None and whole.spend(size)
+        if self.used <= self.limit:
+            return is_exceeded
         while self.used > self.limit and self._ended:
             next(iter(self._ended)).clear()
+        return self.exceeded
 
     def add_ended(self, log: EventLog) -> None:
         """Record that a log has ended."""
@@ -80,18 +88,15 @@ class EventLog:
         self._dropped = 0
         """Frames at the start of the list that are dropped already; they are removed many at a time."""
         self._size = 0
-        self._changed: asyncio.Future[None] | None = None
+        self._tails: tuple[LogTail, ...] = ()
         self.first = 0
         """The number of the oldest event that is kept."""
+        self.end = 0
+        """The number of the next event."""
         self.written = 0
         """Bytes of all events so far."""
         self.closed = False
         self._held = False
-
-    @property
-    def end(self) -> int:
-        """The number of the next event."""
-        return self.first + len(self._frames) - self._dropped
 
     @property
     def size(self) -> int:
@@ -102,12 +107,18 @@ class EventLog:
         """Add an event, unless the log has ended."""
         if self.closed:
             return
-        budget = self._budget
+        budget, size = self._budget, len(frame)
         self._frames.append(frame)
-        self._size += len(frame)
-        self.written += len(frame)
-        if budget is not None:
-            budget.spend(len(frame))
+        self._size += size
+        self.written += size
+        self.end += 1
+        if (budget is not None and budget.spend(size)) or self._size > self._limit:
+            self._drop(budget)
+        for tail in self._tails:
+            tail.wake()
+
+    def _drop(self, budget: LogBudget | None) -> None:
+        """Drop the oldest events, until what is left is within the limits."""
         while self._dropped < len(self._frames) - 1 and (
             self._size > self._limit or (budget is not None and budget.exceeded)
         ):
@@ -121,14 +132,13 @@ class EventLog:
         if self._dropped > _UNUSED and self._dropped * 2 > len(self._frames):
             del self._frames[: self._dropped]
             self._dropped = 0
-        self._wake()
 
     def close(self) -> None:
         """End the log: no event follows."""
         if not self.closed:
             self.closed = True
             self._offer()
-        self._wake()
+        self.wake()
 
     def hold(self) -> None:
         """Let nothing be dropped for other logs once the log has ended: a reader needs it."""
@@ -159,47 +169,112 @@ class EventLog:
         """True if the events from this one on can be read: they are kept, or still to come."""
         return self.first <= number <= self.end
 
-    async def wait(self, number: int, seconds: float) -> None:
-        """Wait until there is an event of this number, or the end; for at most `seconds`."""
-        while number >= self.end and not self.closed:
-            if self._changed is None:
-                self._changed = asyncio.get_running_loop().create_future()
-            changed = self._changed
-            done, _ = await asyncio.wait((changed,), timeout=seconds)
-            if not done:
-                return
-
     def read(self, number: int) -> bytes:
         """Return all events from this one on, which must be kept."""
-        return b"".join(self.frames(number))
+        return self._frames[-1] if number == self.end - 1 else b"".join(self.frames(number))
 
     def frames(self, number: int) -> list[bytes]:
         """Return the frames of these events."""
         return self._frames[self._dropped + number - self.first :]
 
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, None
-        if changed is not None and not changed.done():
-            changed.set_result(None)
+    def add_tail(self, tail: LogTail) -> None:
+        """Wake a reader from now on."""
+        self._tails += (tail,)
+
+    def remove_tail(self, tail: LogTail) -> None:
+        """Wake a reader no longer."""
+        self._tails = tuple(each for each in self._tails if each is not tail)
+
+    def wake(self) -> None:
+        """Let the readers look for events, for the end, or for what else they wait for."""
+        for tail in self._tails:
+            tail.wake()
 
 
-class LoggedStream(FrameSink):
+class LogTail:
+    """One reader of a log, as long as its `with` lasts: it waits for events that are added.
+
+    `on_arrival` is that of a `PushedResponse`: a reader in an `InlineTask` goes on within the call that adds an event.
+    """
+
+    __slots__ = ("_future", "_log", "_resume")
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._resume: Callable[[], None] | None = None
+        self._future: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._log.add_tail(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.remove_tail(self)
+
+    def on_arrival(self, resume: Callable[[], None] | None, /) -> None:
+        """Set the callback that resumes the reader; None for a reader in a task."""
+        self._resume = resume
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait until the log has changed. It may not have what the reader waits for."""
+        if self._resume is not None:
+            return cast("Generator[Any, None, None]", PARKED.__await__())
+        self._future = asyncio.get_running_loop().create_future()
+        return self._future.__await__()
+
+    def wake(self) -> None:
+        """Let the reader go on."""
+        if self._resume is not None:
+            self._resume()
+        elif self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+class LogSink(FrameSink):
+    """The base of what writes a stream to a log, whose batches wait for no client."""
+
+    __slots__ = ("_log",)
+
+    direct = True
+
+    def __init__(self, log: EventLog, timers: StreamTimers) -> None:
+        super().__init__(timers)
+        self._log = log
+
+    async def send_body(self, frames: AsyncGenerator[FrameBatch, None], driver: StreamDriver) -> None:
+        """Add all frames to the log. Raises the errors of `frames`."""
+        async for batch in frames:
+            for frame in encoded_frames(batch):
+                if (waiting := self.add(frame)) is not None:
+                    await waiting
+
+    async def write(self, frames: FrameBatch) -> None:
+        """Add complete frames; comments are dropped."""
+        for frame in encoded_frames(frames):
+            if (waiting := self.add(frame)) is not None:
+                await waiting
+
+    def add(self, frame: bytes) -> Awaitable[None] | None:
+        """Add one event, at once or by the awaitable that is returned."""
+        raise NotImplementedError
+
+
+class LoggedStream(LogSink):
     """Writes one stream to a log.
 
     Args:
         log: The log.
         timers: The timers of the exchange.
-        on_event: Called with the SSE event name and the data of each event, after it was added.
+        on_event: Called with each event, encoded, after it was added.
     """
 
-    __slots__ = ("_log", "_on_event")
+    __slots__ = ("_on_event",)
 
-    def __init__(self, log: EventLog, timers: StreamTimers, on_event: Callable[[str, bytes], None]) -> None:
-        super().__init__(timers)
-        self._log = log
+    def __init__(self, log: EventLog, timers: StreamTimers, on_event: Callable[[bytes], None]) -> None:
+        super().__init__(log, timers)
         self._on_event = on_event
 
-    async def send(self, event: str, data: bytes) -> None:
+    def add(self, frame: bytes) -> None:
         """Add one event."""
-        self._log.append(b"event: %b\ndata: %b\n\n" % (event.encode(), data))
-        self._on_event(event, data)
+        self._log.append(frame)
+        self._on_event(frame)

@@ -32,7 +32,7 @@ class FrameSink:
         """Attach the timers: there are no headers to send. Return `direct`."""
         self.opened = True
         self._timers.attach_sink(self)
-        return False
+        return self.direct
 
     def flush(self) -> None:
         """Return at once: there are no headers."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Protocol
 
-from dragoman.aio.downstream.event_log import EventLog
-from dragoman.aio.downstream.frame_sink import FrameSink
+from dragoman.aio.downstream.event_log import EventLog, LogSink
 from dragoman.aio.proxy_stream import ping_of
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.dialects import Dialect
-from dragoman.wire.sse import COMMENT, Frame, encode
+from dragoman.wire.sse import COMMENT
 
 
 class LogReader(Protocol):
@@ -24,7 +24,7 @@ class LogReader(Protocol):
         ...
 
 
-class NumberedStream(FrameSink):
+class NumberedStream(LogSink):
     """Writes one stream to a log, each event with the `id` line of `prefix` and its number, from 0.
 
     Comments are dropped, and so are ids of the upstream. Without a prefix, events have no ids.
@@ -36,25 +36,29 @@ class NumberedStream(FrameSink):
         reader: The client of the log.
     """
 
-    __slots__ = ("_log", "_prefix", "_reader")
+    __slots__ = ("_prefix", "_reader")
 
     def __init__(self, log: EventLog, timers: StreamTimers, prefix: bytes, reader: LogReader) -> None:
-        super().__init__(timers)
-        self._log = log
+        super().__init__(log, timers)
         self._prefix = prefix
         self._reader = reader
 
-    async def send(self, event: str, data: bytes) -> None:
+    def add(self, frame: bytes) -> Awaitable[None] | None:
         """Add one event, once the reader has read enough."""
-        encoded = encode(Frame(event, data))
+        log = self._log
         if self._prefix:
             # After the data: the last id of an event counts, and some clients expect `data` or `event` first.
-            encoded = b"%bid: %b%d\n\n" % (encoded[:-1], self._prefix, self._log.end)
-        if self._reader.must_wait(len(encoded)):
-            self._timers.writing()
-            await self._reader.wait(len(encoded))
-            self._timers.written()
-        self._log.append(encoded)
+            frame = b"%bid: %b%d\n\n" % (frame[:-1], self._prefix, log.end)
+        if self._reader.must_wait(len(frame)):
+            return self._add_later(frame)
+        log.append(frame)
+        return None
+
+    async def _add_later(self, frame: bytes) -> None:
+        self._timers.writing()
+        await self._reader.wait(len(frame))
+        self._timers.written()
+        self._log.append(frame)
 
 
 def numbered_ping_of(client: Dialect) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, NumberedStream, StreamTimers
+from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LogTail, NumberedStream, StreamTimers
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.runs.own_run import OwnRun
@@ -94,6 +94,7 @@ class ResumableStream:
             self.leaving = None
         if before is not None:
             abort(before)
+            self.log.wake()
 
     def detach(self, reader: web.Request) -> bool:
         """Remove a client that reads no longer. Return True if no other one has replaced it."""
@@ -116,6 +117,7 @@ class ResumableStream:
         if mark and self._reader is not None:
             abort(self._reader)
             self.detach(self._reader)
+            self.log.wake()
         if mark and self.leaving is not None:
             self.leaving.cancel()
             self.leaving = None
@@ -127,26 +129,24 @@ class ResumableStream:
         self._taken_back = mark or self._taken_back
         return mark
 
-    async def follow(self, reader: web.Request, number: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-        """Yield the events from this one on. After `heartbeat` seconds without one, b"" is yielded.
+    async def follow(self, reader: web.Request, number: int, tail: LogTail) -> AsyncGenerator[bytes, None]:
+        """Yield the events from this one on. It waits by `tail`.
 
         Raises ConnectionError if another client reads now, or if an event was dropped before it was read.
         """
         log = self.log
-        while self._reader is reader:
-            if number < log.first:
-                raise ConnectionError("events were dropped before they were read")
-            if number < log.end:
-                data, number, self._seen = log.read(number), log.end, log.written
-                self._read.set()
-                yield data
-            elif log.closed:
-                return
-            else:
-                end = log.end
-                await log.wait(number, heartbeat)
-                if log.end == end and not log.closed:
-                    yield b""
+        with tail:
+            while self._reader is reader:
+                if number < log.first:
+                    raise ConnectionError("events were dropped before they were read")
+                if number < log.end:
+                    data, number, self._seen = log.read(number), log.end, log.written
+                    self._read.set()
+                    yield data
+                elif log.closed:
+                    return
+                else:
+                    await tail
         raise ConnectionError("another client resumed the stream")
 
     def must_wait(self, size: int) -> bool:

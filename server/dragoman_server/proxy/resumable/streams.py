@@ -20,7 +20,16 @@ from aiohttp.http import HttpVersion11
 from aiohttp.typedefs import Handler
 
 from dragoman import ClientRequestError, Dialect, DragomanError
-from dragoman.aio import Downstream, LogBudget, StreamTimers, detached_request, numbered_ping_of
+from dragoman.aio import (
+    Downstream,
+    EventStream,
+    LogBudget,
+    LogTail,
+    StreamTimers,
+    detached_request,
+    numbered_ping_of,
+    send_log,
+)
 from dragoman.errors import FailureKind
 from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
@@ -233,11 +242,17 @@ class ResumableStreams:
 
     async def _send(self, request: web.Request, stream: ResumableStream, number: int) -> web.StreamResponse:
         """Send the events of a stream from this one on to the client that is attached."""
-        heartbeat = self._services.config.server.timeouts.heartbeat
+        timeouts, tail = self._services.config.server.timeouts, LogTail(stream.log)
+        response, ping = EventStream(headers=stream.headers), numbered_ping_of(stream.client)
+        if request.version < HttpVersion11:
+            response.force_close()
         try:
-            return await self._write(request, stream.headers, stream.client, stream.follow(request, number, heartbeat))
+            await send_log(request, response, stream.follow(request, number, tail), tail, timeouts, ping)
+        except ConnectionError:
+            abort(request)
         finally:
             self._release(request, stream)
+        return response
 
     async def _write(
         self, request: web.Request, headers: Mapping[str, str], client: Dialect, events: AsyncGenerator[bytes, None]

@@ -152,6 +152,6 @@ class RunStore(Protocol):
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
         ...
 
-    async def remove(self, name: RunId) -> None:
-        """Delete a run."""
+    async def remove(self, names: Sequence[RunId]) -> None:
+        """Delete runs."""
         ...

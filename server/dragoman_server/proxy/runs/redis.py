@@ -99,9 +99,9 @@ class RedisRunStore:
             for name, *numbers, head, state, request in found
         ]
 
-    async def remove(self, name: RunId) -> None:
-        """Delete a run."""
-        await self._connection.run(scripts.REMOVE, self._keys, (_name(name),))
+    async def remove(self, names: Sequence[RunId]) -> None:
+        """Delete runs."""
+        await self._connection.run(scripts.REMOVE, self._keys, [_name(name) for name in names])
 
 
 def _name(name: RunId) -> bytes:

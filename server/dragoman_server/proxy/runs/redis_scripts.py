@@ -170,8 +170,10 @@ return found
 REMOVE = (
     _COMMON
     + """
-close(ARGV[1])
-return call('UNLINK', K .. ':run:' .. ARGV[1], K .. ':events:' .. ARGV[1])
+for _, name in ipairs(ARGV) do
+  close(name)
+  call('UNLINK', K .. ':run:' .. name, K .. ':events:' .. name)
+end
 """
 )
-"""Argument: name."""
+"""Arguments: names."""

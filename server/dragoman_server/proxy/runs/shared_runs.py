@@ -32,6 +32,8 @@ MARKS_INTERVAL = 0.5
 """Seconds between two writes of a run without news, by which its lease is renewed and its marks are read."""
 SEARCH_INTERVAL = 2.0
 """Seconds between two searches for runs that have lost their host."""
+DEFECT_INTERVAL = 60.0
+"""Seconds between two lines of the log about a defect of this task."""
 RUNS_AT_ONCE = 64
 """Most runs in one call of the store, which serves no other process meanwhile."""
 BYTES_AT_ONCE = 4 * 1024**2
@@ -77,6 +79,10 @@ class SharedRuns:
         self._answers_since: float | None = None
         """The time since which the store answers; None while it does not."""
         self._write_at = self._marks_at = self._search_at = 0.0
+        self._defect_at: float | None = None
+        """The time of the last line about a defect."""
+        self._defects = 0
+        """Those since then."""
 
     async def open(self) -> None:
         """Open the store, and begin to write and to read. Raises StoreError."""
@@ -190,11 +196,19 @@ class SharedRuns:
                     log.error("the store of runs fails: %s", error)
                 self._answers_since = None
             except Exception:
-                log.exception("sharing runs failed by a defect")
+                self._report_defect()
             busy = self._readers or self._removed or any(run.kept is None or run.has_news for run in self._own.values())
             with suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL if busy else SEARCH_INTERVAL):
                     await self._wake.wait()
+
+    def _report_defect(self) -> None:
+        """Log the exception that is handled, now and then: the same may come four times a second."""
+        now = self._clock()
+        self._defects += 1
+        if self._defect_at is None or now - self._defect_at >= DEFECT_INTERVAL:
+            log.exception("sharing runs failed by a defect (%d times since the last such line)", self._defects)
+            self._defect_at, self._defects = now, 0
 
     async def _turn(self) -> None:
         """Write and read what is due. Raises StoreError."""
@@ -205,9 +219,9 @@ class SharedRuns:
                 self._marks_at = now + MARKS_INTERVAL
             runs = self._own.values()
             await self._write(run for run in runs if run.has_news or (all_runs and run.kept is None))
-            while self._removed:
-                await self._store.remove(self._removed[-1])
-                self._removed.pop()
+            while some := self._removed[:RUNS_AT_ONCE]:
+                await self._store.remove(some)
+                del self._removed[: len(some)]
         await self._read()
         if now >= self._search_at:
             self._search_at = now + SEARCH_INTERVAL

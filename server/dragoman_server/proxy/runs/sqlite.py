@@ -154,9 +154,14 @@ class SqliteRunStore:
 
         return await self._run(work)
 
-    async def remove(self, name: RunId) -> None:
-        """Delete a run."""
-        await self._run(lambda db: _remove(db, name))
+    async def remove(self, names: Sequence[RunId]) -> None:
+        """Delete runs."""
+
+        def work(db: sqlite3.Connection) -> None:
+            for name in names:
+                _remove(db, name)
+
+        await self._run(work)
 
 
 def _named(name: RunId, now: float) -> dict[str, str | float | None]:

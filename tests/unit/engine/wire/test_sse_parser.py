@@ -13,8 +13,8 @@ from dragoman.errors import LimitExceeded
 from dragoman.limits import Limits
 from dragoman.wire import sse_parser
 from dragoman.wire.body_opening import BOM, document_in
-from dragoman.wire.sse import Frame, encode, encode_frames
-from dragoman.wire.sse_parser import Parser, decode_frames
+from dragoman.wire.sse import Frame, FrameBatch, encode, encode_frames
+from dragoman.wire.sse_parser import Parser, decode_frames, encoded_frames
 from oracles.grammar import sse as judge
 from support.frames import frames_of
 from support.strategies import split_at, splits, texts
@@ -471,3 +471,20 @@ def test_law_what_is_encoded_is_read_back(rows: list[tuple[str, bytes | None]], 
             payload = payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             expected.append((event, payload, None, None, None))
     assert parse(data.draw(splits(stream))) == expected
+
+
+_LINES = st.sampled_from([b"data: 1", b"data:2", b"event: a", b"event:", b"id: 7", b": hi", b"data", b"other: 1", b""])
+
+
+@given(st.lists(st.lists(_LINES, max_size=4), max_size=4), st.sampled_from([b"\n", b"\r\n", b"\r"]), st.booleans())
+def test_encoded_frames_are_those_that_a_parser_reads(events: list[list[bytes]], end: bytes, joined: bool) -> None:
+    encoded = [end.join([*lines, b"", b""]) for lines in events if lines]
+    batch: FrameBatch = b"".join(encoded) if joined else [*encoded, Frame("x", b"1"), Frame("", None)]
+    expected = [encode(Frame(each.event, each.data)) for each in decode_frames(batch) if each.data is not None]
+    found = encoded_frames(batch)
+    assert [each.replace(b"event: \n", b"") for each in found] == expected
+
+
+@given(st.lists(st.sampled_from([b"event: a\ndata: {}\n\n", b"data: [DONE]\n\n"]), max_size=5))
+def test_frames_in_the_plain_form_stay_as_they_are(frames: list[bytes]) -> None:
+    assert encoded_frames(frames) == encoded_frames(b"".join(frames)) == frames

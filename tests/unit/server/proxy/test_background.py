@@ -11,6 +11,7 @@ import aiohttp
 import openai
 import pytest
 
+from dragoman.aio import LogTail
 from dragoman.dialects import Dialect
 from dragoman_server.config.state_options import StateOptions
 from support.named_keys import made
@@ -216,7 +217,7 @@ async def test_a_client_that_reads_too_slowly_gets_an_error() -> None:
     async with stateful(CHAT, StateOptions(kind="memory", background_bytes=6000)) as state:
         stream = await state.sdk.responses.create(model="sim-stall", input="Hi", background=True, stream=True)
         run = background(state).get("", (await anext(stream)).response.id)
-        reader = run.follow(-1, 60.0)
+        reader = run.follow(-1, LogTail(run.log))
         assert b"response.created" in await anext(reader)
         for _ in range(30):
             run.log.append(b"x" * 300)

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from functools import partial
 from io import BytesIO
-from typing import cast
 
 from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.trampoline import PARKED
 from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError
-
-
-class _Parking:
-    """An awaitable that suspends its reader once, by a bare `yield None`. `InlineTask.resume` continues the reader."""
-
-    __slots__ = ()
-    # An iterator of one None, made without a Python frame: 180 ns each time instead of 250 with a generator.
-    __await__ = staticmethod(partial(iter, (None,)))
-
-
-_PARKED = cast("Awaitable[None]", _Parking())
 
 
 class Http11Response(CloseOnExit):
@@ -105,7 +93,7 @@ class Http11Response(CloseOnExit):
                         await connection.arrival()
                     else:
                         connection.parked_reader = connection.resume_reader
-                        await _PARKED
+                        await PARKED
                         connection.parked_reader = None
                     continue
                 data = pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio import EventLog, LogBudget, LoggedStream, StreamTimers, Timeouts
+from dragoman.aio import EventLog, LogBudget, LoggedStream, LogTail, StreamTimers, Timeouts
+from dragoman.aio.trampoline import InlineTask
 from dragoman.wire.sse import Frame, FrameBatch
 
 
@@ -80,40 +81,64 @@ def test_other_bytes_count_too_and_the_last_event_of_an_open_log_stays() -> None
     assert budget.used == 0
 
 
-async def test_readers_wait_for_the_next_event_and_for_the_end() -> None:
+async def read_to_end(log: EventLog, tail: LogTail) -> list[int]:
+    """The ends of the log that a reader saw."""
+    seen = []
+    with tail:
+        while not log.closed:
+            seen.append(log.end)
+            await tail
+    return seen
+
+
+async def test_readers_in_tasks_wait_for_the_next_event_and_for_the_end() -> None:
     log = EventLog(1000)
-    readers = [asyncio.create_task(log.wait(0, 60.0)) for _ in range(2)]
+    readers = [asyncio.create_task(read_to_end(log, LogTail(log))) for _ in range(2)]
     await asyncio.sleep(0)
-    assert not any(reader.done() for reader in readers)
     log.append(frame(0))
-    await asyncio.gather(*readers)
-    await log.wait(0, 60.0)  # is there already
-    await log.wait(1, 0.001)  # gives up
-    last = asyncio.create_task(log.wait(1, 60.0))
+    log.append(frame(1))
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     log.close()
-    await last
+    log.append(frame(2))
+    assert await asyncio.gather(*readers) == [[0, 2], [0, 2]]
+    assert (log.end, log.closed) == (2, True)
+
+
+async def test_a_reader_in_an_inline_task_goes_on_at_once() -> None:
+    log = EventLog(1000)
+    tail = LogTail(log)
+    reading = InlineTask(read_to_end(log, tail), tail.on_arrival)
+    reading.start()
+    log.append(frame(0))
     log.append(frame(1))
-    assert (log.end, log.closed) == (1, True)
+    assert reading.running
+    log.close()
+    assert not reading.running
+    assert await reading == [0, 1, 2]
+    assert not log._tails
 
 
 async def test_a_stream_is_logged_event_by_event() -> None:
-    log, seen = EventLog(1000), []
+    log, seen = EventLog(1000), list[bytes]()
     timers = StreamTimers(Timeouts())
-    stream = LoggedStream(log, timers, lambda event, data: seen.append((event, data)))
+    stream = LoggedStream(log, timers, seen.append)
 
     async def batches() -> AsyncGenerator[FrameBatch, None]:
         yield b'event: a\ndata: {"n":1}\n\n: comment\n\n'
-        yield [Frame("b", b"2"), Frame("", None)]
+        yield [Frame("b", b"2"), Frame("", None), b"event: c\ndata: 3\n\nevent: d\ndata: 4\n\n"]
 
-    assert await stream.open() is stream.direct is False
+    assert await stream.open() is stream.direct is True
     assert stream.opened
     await stream.send_body(batches(), None)  # type: ignore[arg-type]
-    await stream.end(b"event: c\ndata: 3\n\n")
+    await stream.end(b"event: e\ndata: 5\n\n")
     stream.send_heartbeat()
-    assert seen == [("a", b'{"n":1}'), ("b", b"2"), ("c", b"3")]
-    assert log.read(0) == b'event: a\ndata: {"n":1}\n\nevent: b\ndata: 2\n\nevent: c\ndata: 3\n\n'
-    assert log.read(2) == b"event: c\ndata: 3\n\n"
+    assert seen == [
+        b'event: a\ndata: {"n":1}\n\n',
+        *(b"event: %b\ndata: %d\n\n" % (b"bcde"[n : n + 1], n + 2) for n in range(4)),
+    ]
+    assert log.read(0) == b"".join(seen)
+    assert log.read(4) == b"event: e\ndata: 5\n\n"
     timers.stop()
 
 

@@ -38,7 +38,7 @@ async def logged(frames: Iterable[FrameBatch], prefix: bytes = b"req_1.") -> Eve
         for batch in frames:
             yield batch
 
-    assert await stream.open() is stream.direct is False
+    assert await stream.open() is stream.direct is True
     await stream.send_body(batches(), None)  # type: ignore[arg-type]
     timers.stop()
     return log

@@ -84,7 +84,7 @@ async def test_events_are_dropped_and_a_run_ends(store: RunStore) -> None:
     (rest,) = await store.read([Position(NAME, 4)])
     assert rest is not None
     assert rest.entries == []
-    await store.remove(NAME)
+    await store.remove([NAME])
     assert await store.get(NAME) is None
     # A store that has lost its data does not end what runs.
     assert await store.write("a", [Change(NAME, 0, [Entry(1, 1, b"x")])]) == [Marks(False, "")]
@@ -109,7 +109,7 @@ async def test_an_owner_has_so_many_open_runs(store: RunStore) -> None:
     assert await store.begin(new(RunId("mine", "req_1")))  # without a limit; it does not count
     await store.write("a", [Change(names[0], kept=600.0)])
     assert await store.begin(new(names[2], most=2))
-    await store.remove(names[1])
+    await store.remove([names[1]])
     assert await store.begin(new(names[3], most=2))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from dragoman.aio import EventLog
 from dragoman.threads import NodeCipher, StoreError
 from dragoman_server.proxy.runs.interface import LEASE, LostRun, Marks, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
-from dragoman_server.proxy.runs.shared_runs import INTERVAL, MARKS_INTERVAL, SharedRuns
+from dragoman_server.proxy.runs.shared_runs import DEFECT_INTERVAL, INTERVAL, MARKS_INTERVAL, RUNS_AT_ONCE, SharedRuns
 from dragoman_server.proxy.runs.sqlite import SqliteRunStore
 from support.clocks import Clock
 from support.thread_stores import KEY
@@ -213,3 +213,39 @@ async def test_a_run_that_is_forgotten_is_deleted(processes: Processes) -> None:
     mine.forget(run)
     await processes.turn(INTERVAL)
     assert await mine.get(NAME) is None
+
+
+async def test_runs_are_deleted_in_one_call(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = await processes.add()
+    names, calls = [RunId("me", f"resp_{number}") for number in range(RUNS_AT_ONCE + 3)], list[int]()
+    for name in names:
+        run = await mine.begin(name, {"kind": "test"}, lambda _: None)
+        assert run is not None
+        mine.forget(run)
+    remove = mine._store.remove
+
+    async def count(some: Sequence[RunId]) -> None:
+        calls.append(len(some))
+        await remove(some)
+
+    monkeypatch.setattr(mine._store, "remove", count)
+    await processes.turn(INTERVAL)
+    assert calls == [RUNS_AT_ONCE, 3]
+    assert [name for name in names if await mine.get(name) is not None] == []
+
+
+async def test_a_defect_is_logged_once_a_minute(processes: Processes, caplog: pytest.LogCaptureFixture) -> None:
+    mine = await processes.add()
+
+    def fail() -> None:
+        try:
+            raise KeyError("a defect")
+        except KeyError:
+            mine._report_defect()
+
+    for _ in range(5):
+        fail()
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    processes.clock.now += DEFECT_INTERVAL
+    fail()
+    assert ["5 times" in record.getMessage() for record in caplog.records] == [False, True]
