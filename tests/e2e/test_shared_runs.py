@@ -252,6 +252,29 @@ async def test_a_run_whose_process_is_killed_fails_and_is_never_unknown(kind: st
             assert response.status == 200
 
 
+@KINDS
+async def test_a_kill_loses_no_event_that_was_written(kind: str, tmp_path: Path) -> None:
+    """Events are written while the stream goes on, and a kill loses the last ones only: never one before another."""
+    async with pair(kind, tmp_path) as up:
+        streamed = await up.create(0, stream=True)
+        async with up.follow(1, streamed) as content:
+            seen = [await next_event(content)]
+            for number in range(3):  # each is read elsewhere before the next is sent
+                up.upstream.send(f"written{number} ")
+                while b"written%d " % number not in seen[-1]:
+                    seen.append(await next_event(content))
+            for number in range(20):
+                up.upstream.send(f"last{number} ")
+            up.kill(0)
+            while not seen[-1].startswith(b"event: response.failed"):
+                seen.append(await next_event(content))
+        assert [data_of(frame)["sequence_number"] for frame in seen] == list(range(len(seen)))
+        texts = [data_of(frame)["delta"] for frame in seen if frame.startswith(b"event: response.output_text.delta")]
+        sent = [f"written{number} " for number in range(3)] + [f"last{number} " for number in range(20)]
+        assert 3 <= len(texts) <= len(sent)
+        assert texts == sent[: len(texts)]
+
+
 async def test_a_process_that_stops_ends_its_runs_itself(tmp_path: Path) -> None:
     async with pair("redis", tmp_path) as up:
         polled, streamed = await up.create(0), await up.create(0, stream=True)

@@ -75,6 +75,25 @@ async def test_events_are_written_after_a_quarter_of_a_second(processes: Process
     assert await end_of(other) == 1
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.01, 0.12, 0.24])
+async def test_a_process_that_is_killed_loses_the_events_of_a_quarter_of_a_second(
+    processes: Processes, offset: float
+) -> None:
+    """A turn follows each quarter at the latest. Before any turn, all that is older is in the store."""
+    mine, other = await processes.add(), await processes.add()
+    run, step, added = await begin(mine), 0.05, list[float]()
+    assert run.log is not None
+    await processes.turn(offset, mine)
+    for number in range(40):
+        processes.clock.now += step
+        run.log.append(b"%d\n\n" % number)
+        added.append(processes.clock.now)
+        stored = await end_of(other)  # a kill here loses the rest
+        assert all(processes.clock.now - time <= INTERVAL + 1e-9 for time in added[stored:])
+        await mine._turn()
+    assert await end_of(other) >= len(added) - INTERVAL / step
+
+
 async def test_a_run_without_news_is_written_for_its_lease_and_its_marks(processes: Processes) -> None:
     mine, other = await processes.add(), await processes.add()
     marks: list[Marks | None] = []
