@@ -12,6 +12,7 @@ from dragoman_server.steps.admit import admit, file_receipt
 from dragoman_server.steps.compact import compact, plan_compaction
 from dragoman_server.steps.complete import complete
 from dragoman_server.steps.connect import (
+    book_begun,
     connect,
     diagnose_cache,
     expect_response,
@@ -92,6 +93,7 @@ def _translated(services: Services, client: Dialect) -> Steps:
         *_when(client is not Dialect.MESSAGES, lower_output_cap),
         *_when(client is Dialect.RESPONSES, expect_response),
         *_when(loaded.config.server.ui, record_stream),
+        *_when(instruments.usage.keeps_begun, book_begun),
     )
 
 
@@ -110,6 +112,7 @@ def _forwarded(services: Services) -> Steps:
         connect_forwarded,
         *_when(services.instruments.tracer is not None, trace_call),
         *capture_calls,
+        *_when(services.instruments.usage.keeps_begun, book_begun),
     )
 
 

@@ -140,6 +140,8 @@ class Receipt:
     """When its streamed reply began, by the same clock."""
     cut: bool = False
     """True if the whole reply of the last attempt began, and could not be read to its end."""
+    is_held: bool = False
+    """True if its row waits until it is known that no other process books it."""
     used_before: tuple[AttemptUsage, ...] = ()
     """The usage of attempts that others followed: an upstream may charge for a reply that had begun."""
     duration: float = 0.0

@@ -38,6 +38,7 @@ from support.paths import ROOT
 from support.programs import installed
 from support.redis_server import redis_server
 from support.samples import judge
+from support.waiting import until_true
 from vendors.hosts import Host
 from vendors.sessions import SESSIONS, Session, play
 from vendors.strict_host import KEY, strict_host
@@ -311,8 +312,15 @@ async def test_a_team_with_budgets(tmp_path: Path) -> None:
             assert models(simulators[1]) == ["gpt-5.5"]
             assert await status(bob) == 429
             assert await status("another") == 401
-        rows = json.loads(await run("usage", "--by", "key", "--json", "-c", str(path)))["data"]
-    costs = {row["key"]: float(row["cost"]) for row in rows}
+            costs: dict[str, float] = {}
+
+            async def is_booked() -> bool:
+                """True once the rows of replies are in the file, a moment after them."""
+                rows = json.loads(await run("usage", "--by", "key", "--json", "-c", str(path)))["data"]
+                costs.update((row["key"], float(row["cost"])) for row in rows)
+                return "alice" in costs
+
+            await until_true(is_booked)
     assert costs["alice"] > 0
     assert not costs.get("bob")
 

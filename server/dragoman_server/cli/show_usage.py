@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from dragoman.gateway import quote
@@ -15,6 +15,7 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Groups, Sum, read_rows, sums
 from dragoman_server.accounts.usage.report_csv import write_csv
+from dragoman_server.accounts.usage.row import ENDS
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.text_table import blocks, line_width, short_number, table
@@ -37,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     when = "a date, a time (RFC 3339) or a duration before now (12h, 30d)"
     parser.add_argument("--since", metavar="WHEN", help=f"leave out earlier ones: {when}")
     parser.add_argument("--until", metavar="WHEN", help="leave out those of this time and later ones")
+    parser.add_argument(
+        "--ended",
+        type=_ends,
+        default=(),
+        metavar="NAME[,NAME…]",
+        help=f"only exchanges that ended so: {', '.join(ENDS)}; lost: its process was killed",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON on standard output")
     form.add_argument("--csv", action="store_true", help="print CSV on standard output, for spreadsheets")
@@ -48,12 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _dimensions(text: str) -> tuple[str, ...]:
     """Return the dimensions that an option names. Raises ArgumentTypeError."""
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if (problem := choice_problem(name, GROUPS)) is not None:
-            raise argparse.ArgumentTypeError(problem)
+    names = _names(text, GROUPS)
     if len(set(names)) < len(names):
         raise argparse.ArgumentTypeError("names a dimension twice")
+    return names
+
+
+def _ends(text: str) -> tuple[str, ...]:
+    """Return the ends of exchanges that an option names. Raises ArgumentTypeError."""
+    return _names(text, ENDS)
+
+
+def _names(text: str, known: Collection[str]) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if (problem := choice_problem(name, known)) is not None:
+            raise argparse.ArgumentTypeError(problem)
     return names
 
 
@@ -62,7 +80,7 @@ def show(args: argparse.Namespace) -> int:
     options, now = _options(args.config), time.time()
     since, until = (_moment(option, getattr(args, option), now) for option in ("since", "until"))
     try:
-        found = sums(read_rows(options, since, until), args.by)
+        found = sums(read_rows(options, since, until, args.ended), args.by)
     except (OSError, ValueError) as error:
         for sentence in files_left_behind(Config(usage=options, directory=directory_of(args.config or DEFAULT_FILE))):
             print(sentence, file=sys.stderr)
@@ -115,6 +133,7 @@ def _print_table(dimensions: Sequence[str], found: Mapping[Groups, Sum]) -> None
             ("estimated", "with estimated counts"),
             ("partial", "not complete"),
             ("unpriced", "without a price"),
+            ("lost", "lost with a process that was killed"),
         )
         if getattr(total, name)
     ]

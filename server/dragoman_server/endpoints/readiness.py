@@ -13,6 +13,7 @@ from dragoman_server.routing.refused_keys import NO_CREDIT, UNAUTHORIZED
 DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
 LOST = "store_lost"
 BOUNDS = "bounds_not_shared"
+USAGE = "usage_unavailable"
 CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
 SOME_PAUSED, ALL_PAUSED = "some_providers_paused", "all_providers_paused"
@@ -80,6 +81,8 @@ class Readiness:
             warnings.append(BOUNDS)
         if gateway.services.responses.unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
+        if gateway.services.instruments.usage.failing:
+            warnings.append(USAGE)  # rows wait in memory, and requests are sent without an entry in the journal
         credentials = gateway.services.upstream.credentials
         if credentials is not None and credentials.failing:
             warnings.append(CREDENTIAL)

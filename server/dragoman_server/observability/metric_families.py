@@ -234,6 +234,11 @@ USAGE_DROPPED = Family(
     Kind.COUNTER,
     "Ended exchanges whose usage was not written, because the file could not be written for too long.",
 )
+USAGE_UNGUARDED = Family(
+    "dragoman_usage_unguarded_total",
+    Kind.COUNTER,
+    "Requests that were sent without an entry in the journal of usage, because it could not be written.",
+)
 LAG = Family(
     "dragoman_event_loop_lag_seconds",
     Kind.HISTOGRAM,
@@ -317,6 +322,7 @@ FAMILIES = {
         BREAKERS_OPEN,
         QUEUED_REQUESTS,
         USAGE_DROPPED,
+        USAGE_UNGUARDED,
         CAPTURES,
         LAG,
         LAG_MAX,

@@ -27,6 +27,7 @@ from dragoman.threads import (
     response_not_found,
 )
 from dragoman.wire import Json, json_dumps, json_loads
+from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_of
@@ -64,6 +65,7 @@ class BackgroundRuns:
         stored: Stores what has ended.
         answer: Handles a request.
         shared: Shares them with other processes; None without a store that they share.
+        usage: Books those that others have left.
     """
 
     def __init__(
@@ -72,7 +74,8 @@ class BackgroundRuns:
         timeouts: Callable[[], Timeouts],
         stored: StoredResponses,
         answer: Answer,
-        shared: SharedRuns | None = None,
+        shared: SharedRuns | None,
+        usage: UsageBook,
     ) -> None:
         self._options = options
         self._timeouts = timeouts
@@ -83,8 +86,11 @@ class BackgroundRuns:
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shared = shared
-        self.elsewhere = SharedBackground(shared, stored, options.background_events) if shared is not None else None
+        self._usage = usage
+        self.elsewhere: SharedBackground | None = None
         """The runs of all processes; None without a store that they share."""
+        if shared is not None:
+            self.elsewhere = SharedBackground(shared, stored, options.background_events, usage)
 
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
@@ -143,7 +149,8 @@ class BackgroundRuns:
     ) -> OwnRun:
         """Let other processes know a run. Raises DragomanError: 429 if the client has too many, or 503."""
         assert run.request is not None
-        head = SharedBackground.head(receipt, run.request, streamed=run.streamed)
+        usage = self._usage.entry(receipt)
+        head = SharedBackground.head(receipt, run.request, streamed=run.streamed, usage=usage)
         most, marked = self._options.background, partial(self._marked, run)
         try:
             own = await shared.begin(name, head, marked, state=state, request=run.request.input, most=most)
@@ -152,6 +159,7 @@ class BackgroundRuns:
         if own is None:
             raise _no_room(f"{most} responses run in the background; wait for one to end, or cancel it")
         own.log = run.log if run.streamed else None
+        receipt.is_held = self._usage.writes
         return own
 
     async def _flush(self, run: BackgroundRun) -> None:
@@ -163,6 +171,7 @@ class BackgroundRuns:
     def _marked(self, run: BackgroundRun, marks: Marks | None) -> None:
         """End a run that was cancelled elsewhere, or that another process has ended, as its lease was over."""
         if marks is None:
+            run.taken = True
             log.warning("a response in the background ends: another process has ended it, as its lease was over")
             run.stop()
         elif marks.cancelled and not run.ended:
@@ -229,6 +238,11 @@ class BackgroundRuns:
         await asyncio.wait((run.task,))
         receipt = scope.receipt
         scope.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
+        if receipt.is_held:
+            # This renews the lease, or finds that it was over, and another process books the run. The row comes before
+            # the end that others see: a run that has not ended there is booked by the process that takes it.
+            await self._flush(run)
+            await self._usage.book_held(receipt.request_id, elsewhere=run.taken)
         failed, stored = _failed(run), True
         is_known = run.accepted and not (failed is not None and run.streamed)  # else the client got the error
         if not is_known:

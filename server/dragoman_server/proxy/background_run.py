@@ -39,6 +39,8 @@ class BackgroundRun:
         """Shares it, with its first state, with other processes; None without a store that they share."""
         self.shared: OwnRun | None = None
         """The part of it that other processes know."""
+        self.taken = False
+        """True if another process has ended it, as its lease was over."""
         self.accepted = False
         """True once the request was translated."""
         self.state = b""

@@ -221,7 +221,14 @@ class Gateway:
         if responses.options.background:
             from dragoman_server.proxy.background import BackgroundRuns
 
-            self.background = BackgroundRuns(responses.options, self._timeouts, stored, self._answer_in, responses.runs)
+            self.background = BackgroundRuns(
+                responses.options,
+                self._timeouts,
+                stored,
+                self._answer_in,
+                responses.runs,
+                self.services.instruments.usage,
+            )
             stored.check_background = self.background.check_room
 
     def _timeouts(self) -> Timeouts:

@@ -14,6 +14,7 @@ from dragoman.threads import (
     terminal_event,
 )
 from dragoman.wire import Json, json_dumps, json_loads
+from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.proxy.runs.interface import LostRun, Run, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
@@ -27,23 +28,29 @@ PING = b": ping\n\n"
 
 
 class SharedBackground:
-    """The runs of all processes. Their events are kept for `kept` seconds after their end."""
+    """The runs of all processes. Their events are kept for `kept` seconds after their end; `usage` books them.
 
-    def __init__(self, shared: SharedRuns, stored: StoredResponses, kept: float) -> None:
+    The row of a run is written before its end is shared. So a process that ends a lost run books it, by the entry in
+    its head. If the lost process had just written the row to the same file, or table, it stays as it is.
+    """
+
+    def __init__(self, shared: SharedRuns, stored: StoredResponses, kept: float, usage: UsageBook) -> None:
         self._shared = shared
+        self._usage = usage
         self._stored = stored
         self._kept = kept
         shared.end_lost[KIND] = self._end_lost
 
     @staticmethod
-    def head(receipt: Receipt, request: StoredRequest, *, streamed: bool) -> Json:
-        """Return the description of a run."""
+    def head(receipt: Receipt, request: StoredRequest, *, streamed: bool, usage: Json | None = None) -> Json:
+        """Return the description of a run. `usage` is the entry by which it is booked if it loses its process."""
         return {
             "kind": KIND,
             "request_id": receipt.request_id,
             "created": receipt.created,
             "parent": request.parent,
             "streamed": streamed,
+            "usage": usage,
         }
 
     async def get(self, owner: str, run_id: str, number: int = 0) -> Run | None:
@@ -81,6 +88,8 @@ class SharedBackground:
         state["store"] = True
         new = Node(*lost.name, head["parent"], head["created"], lost.request, json_dumps(state))
         node = await self._stored.keep_node(new, head["request_id"])
+        if (entry := head.get("usage")) is not None:
+            self._usage.add_lost(entry)
         run.end(b"" if node is not None else new.reply, self._kept)
         if head["streamed"]:
             number = lost.run.end

@@ -9,6 +9,7 @@ from dragoman import Dialect
 from dragoman.aio import ObservedTransport
 from dragoman.gateway import PromptDigest, quote
 from dragoman_server.draft import Draft
+from dragoman_server.proxy.booked_transport import BookedTransport
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.output_cap_retry import OutputCapTransport
 from dragoman_server.routing.plan import Candidate
@@ -43,6 +44,16 @@ async def connect(scope: RequestScope, draft: Draft) -> Draft:
         profile = provider.profile_name or "of its own"
         place = f"{provider.address()}, {len(call.body)} bytes, profile {profile}"
         log.debug("%s %s %s; %s at %s", receipt.request_id, receipt.client, sent, route, place)
+    return draft
+
+
+async def book_begun(scope: RequestScope, draft: Draft) -> Draft:
+    """Book the exchange from its beginning. It is a step of gateways that keep a journal of usage.
+
+    The entry of a run that other processes know is in their store, and the process that ends the run books it.
+    """
+    if scope.run is None or scope.run.share is None:
+        draft.transport = BookedTransport(draft.transport, scope.services.instruments.usage, scope.receipt)
     return draft
 
 

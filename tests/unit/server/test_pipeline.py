@@ -96,7 +96,7 @@ def test_the_steps_of_a_gateway_without_features() -> None:
 FEATURES: dict[str, Config] = {
     "capture capture_validated capture_calls": replace(PLAIN, capture=CaptureOptions("captures")),
     "limit": with_keys(PLAIN, made("alice")[1]),
-    "estimate": replace(PLAIN, usage=UsageOptions(JSONL, "usage.jsonl")),
+    "estimate book_begun": replace(PLAIN, usage=UsageOptions(JSONL, "usage.jsonl")),
     "diagnose_cache": replace(PLAIN, server=replace(PLAIN.server, prefix_diagnostics=5)),
     "trace_call": replace(PLAIN, telemetry=Telemetry(traces=True)),
     "record_stream": replace(PLAIN, server=replace(PLAIN.server, ui=True)),

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman.gateway import ServiceReport
+from dragoman.wire import Json, json_dumps
+from dragoman_server.accounts.usage.begun import begun_entry, lost_row
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
-from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
+from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
-from dragoman_server.accounts.usage.row import row_of
-from dragoman_server.accounts.usage.sink import RowSink
+from dragoman_server.accounts.usage.row import UsageRow, row_of
+from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
+from dragoman_server.observability.metric_families import USAGE_DROPPED, USAGE_UNGUARDED, Totals
+from dragoman_server.receipt import Receipt
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    from dragoman_server.accounts.usage.journal_writer import JournalWriter
 
 
 _CLOSE = 5.0
@@ -33,12 +37,33 @@ class UsageBook:
         self._totals = totals
         self.configure(prices)
         self._path = options.file
-        self._sink = _sink(options, self._drop) if options.kind != OFF else None
+        self._sink: RowSink | None = None
+        self._begun: JournalWriter | None = None
+        self._held: dict[str, UsageRow] = {}
+        if options.kind != OFF:
+            from dragoman_server.accounts.usage.journal import FileJournal  # 0.1 MB of memory
+            from dragoman_server.accounts.usage.journal_writer import JournalWriter
+
+            # Only a file has a place for a journal.
+            journal = FileJournal(options.file) if options.file not in ("", STDOUT) else None
+            self._sink = RowSink(_file(options), self._drop, journal, self._lost_row)
+            if journal is not None:
+                self._begun = JournalWriter(journal, self._add_unguarded)
 
     @property
     def writes(self) -> bool:
         """True if rows are written."""
         return self._sink is not None
+
+    @property
+    def keeps_begun(self) -> bool:
+        """True if exchanges are in a journal from their beginning."""
+        return self._begun is not None
+
+    @property
+    def failing(self) -> bool:
+        """True if rows, or entries of the journal, cannot be written."""
+        return (self._sink is not None and self._sink.failing) or (self._begun is not None and self._begun.failing)
 
     def configure(self, prices: PriceTable) -> None:
         """Use these prices from now on."""
@@ -54,9 +79,13 @@ class UsageBook:
                 missing = isinstance(error, FileNotFoundError)
                 why = f"the directory {os.path.dirname(self._path)} does not exist: create it" if missing else error
                 raise ConfigError("usage.path", f"{self._path} cannot be used: {why}") from None
+            if self._begun is not None:
+                self._begun.open()
 
     async def close(self) -> None:
         """Write the last rows and close the file."""
+        if self._begun is not None:
+            await asyncio.to_thread(self._begun.close)
         if self._sink is not None:
             await asyncio.to_thread(self._sink.close, _CLOSE)
 
@@ -76,18 +105,48 @@ class UsageBook:
         return self.prices.cost(usage, model, provider, service)
 
     def add(self, exchange: EndedExchange) -> None:
-        """Book an exchange that has ended."""
+        """Book an exchange that has ended; with `book_held`, if its receipt is held."""
         if self._sink is not None:
-            self._sink.add(row_of(exchange))
+            if exchange.receipt.is_held:
+                self._held[exchange.receipt.request_id] = row_of(exchange)
+            else:
+                self._sink.add(row_of(exchange))
+
+    async def book_held(self, request_id: str, *, elsewhere: bool) -> None:
+        """Book an exchange that was held, unless another process has. Wait for its row to be written, but not long."""
+        row = self._held.pop(request_id, None)
+        if row is not None and self._sink is not None and not elsewhere:
+            self._sink.add(row)
+            await self._sink.flush()
+
+    async def begin(self, receipt: Receipt) -> None:
+        """Enter an exchange in the journal, before its request is sent. The row of its end replaces the entry."""
+        if self._begun is not None:
+            await self._begun.begin(receipt.request_id, json_dumps(begun_entry(receipt)))
+
+    def entry(self, receipt: Receipt) -> Json | None:
+        """Return the entry of an exchange that is kept elsewhere, None if no rows are written."""
+        return begun_entry(receipt) if self._sink is not None else None
+
+    def add_lost(self, entry: Json) -> None:
+        """Book the exchange of an entry whose process was killed, unless it is booked already."""
+        if self._sink is not None:
+            self._sink.add_missing(self._lost_row(entry))
+
+    def _lost_row(self, entry: Json) -> UsageRow:
+        return lost_row(entry, self.cost)
+
+    def _add_unguarded(self, exchanges: int) -> None:
+        self._totals.add(USAGE_UNGUARDED, (), exchanges)
 
     def _drop(self, rows: int) -> None:
         self._totals.add(USAGE_DROPPED, (), rows)
 
 
-def _sink(options: UsageOptions, dropped: Callable[[int], None]) -> RowSink:
-    """Return the sink of a gateway that writes rows."""
+def _file(options: UsageOptions) -> RowFile:
+    """Return the file of a gateway that writes rows."""
     if options.kind == JSONL:
-        return RowSink(JsonlFile(options.file, options.max_bytes, options.files), dropped)
+        return JsonlFile(options.file, options.max_bytes, options.files)
     from dragoman_server.accounts.usage.sqlite_file import SqliteFile  # 0.5 MB of memory
 
-    return RowSink(SqliteFile(options.file, options.keep_days), dropped)
+    return SqliteFile(options.file, options.keep_days)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.options import STDOUT
 from dragoman_server.accounts.usage.row import UsageRow
+from dragoman_server.accounts.usage.sink import RowFile
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_ID = re.compile(rb'\{"time":"[^"]*","id":"([^"]*)"')
+"""The beginning of a row, with its id."""
 
 
-class JsonlFile:
+class JsonlFile(RowFile):
     """A file that several processes may append to.
 
     Above `max_bytes` it is renamed to `PATH.1`, the one before to `PATH.2`; `files` of them are kept.
@@ -53,6 +60,18 @@ class JsonlFile:
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
+    def write_missing(self, rows: Sequence[UsageRow]) -> None:
+        """Append the rows whose ids the file, or a renamed one, does not have. Raises OSError.
+
+        The other rows of a process may be written meanwhile, but not those of an exchange that was lost.
+        """
+        missing = {row.id: row for row in rows}
+        if self._path != STDOUT:
+            for path in (self._path, *(f"{self._path}.{number}" for number in range(1, self._files + 1))):
+                _forget_written(missing, path)
+        if missing:
+            self.write([*missing.values()])
+
     def close(self) -> None:
         """Close the file."""
         if self._file >= 0:
@@ -88,6 +107,22 @@ class JsonlFile:
             with suppress(FileNotFoundError):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
+
+
+def _forget_written(missing: dict[str, UsageRow], path: str) -> None:
+    """Remove those that are in a file. Only a file that was written since they began is read."""
+    first = min((row.time for row in missing.values()), default="")
+    try:
+        if not first or time.strftime(_TIME, time.gmtime(os.stat(path).st_mtime)) < first:
+            return
+        with open(path, "rb") as lines:
+            for line in lines:
+                # The id follows the time. A line without an end is one that a killed process has not finished.
+                found = _ID.match(line)
+                if found is not None and line.endswith(b"\n"):
+                    missing.pop(found[1].decode(), None)
+    except FileNotFoundError:
+        return
 
 
 def _write_all(file: int, data: bytes, size: int | None = None) -> None:

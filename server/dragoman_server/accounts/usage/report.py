@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
-from dragoman_server.accounts.usage.row import COUNTS, cost_units
+from dragoman_server.accounts.usage.row import COUNTS, LOST, cost_units
 
 _NEVER = "~"
 """Sorts behind all times."""
@@ -34,6 +34,8 @@ GROUPS: dict[str, Callable[[Json], str]] = {
     "month": lambda row: str(row.get("time", ""))[:7],
 }
 """Name of a dimension → the group of a row in it."""
+NOTES = ("unpriced", "estimated", "partial", "lost")
+"""The numbers of exchanges of a sum that have something to note."""
 Groups = tuple[str, ...]
 """The groups of a row: one for each dimension."""
 
@@ -42,8 +44,9 @@ Groups = tuple[str, ...]
 class Sum:
     """The usage of one group. `estimated` and `partial` are the numbers of exchanges with such counts.
 
-    `cost` is in billionths, `unpriced` the number of exchanges with tokens but without a price. An exchange in which
-    several models worked is one of the model that it was sent to; the others have only their counts and their cost.
+    `lost` is the number of exchanges whose process was killed, `unpriced` that of exchanges with tokens but without a
+    price. `cost` is in billionths. An exchange in which several models worked is one of the model that it was sent to;
+    the others have only their counts and their cost.
     """
 
     exchanges: int = 0
@@ -53,6 +56,7 @@ class Sum:
     unpriced: int = 0
     estimated: int = 0
     partial: int = 0
+    lost: int = 0
 
     def add(self, row: Json) -> None:
         """Add a row."""
@@ -62,6 +66,7 @@ class Sum:
         self.unpriced += row.get("cost") is None and bool(row.get("input") or row.get("output"))
         self.estimated += bool(row.get("estimated"))
         self.partial += bool(row.get("partial"))
+        self.lost += row.get("ended") == LOST
 
     def add_part(self, part: Json) -> None:
         """Add the counts and the cost of one model of a row."""
@@ -75,7 +80,7 @@ class Sum:
         """Add another sum."""
         for name in COUNT_NAMES:
             self.counts[name] += other.counts[name]
-        for name in ("exchanges", "searches", "cost", "unpriced", "estimated", "partial"):
+        for name in ("exchanges", "searches", "cost", *NOTES):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def _count(self, counts: Json, sign: int) -> None:
@@ -86,7 +91,7 @@ class Sum:
     def as_json(self) -> dict[str, Any]:
         """Return the sum for `--json`."""
         counts = {"exchanges": self.exchanges, **self.counts, "searches": self.searches, "cost": self.cost / UNITS}
-        return {**counts, "unpriced": self.unpriced, "estimated": self.estimated, "partial": self.partial}
+        return {**counts, **{name: getattr(self, name) for name in NOTES}}
 
 
 def sums(rows: Iterable[Json], dimensions: Sequence[str]) -> dict[Groups, Sum]:
@@ -109,17 +114,21 @@ def sums(rows: Iterable[Json], dimensions: Sequence[str]) -> dict[Groups, Sum]:
     return dict(sorted(found.items()))
 
 
-def read_rows(options: UsageOptions, since: str = "", until: str = "") -> Iterator[Json]:
+def read_rows(options: UsageOptions, since: str = "", until: str = "", ended: Collection[str] = ()) -> Iterator[Json]:
     """Return the booked rows, of rotated files too. Raises OSError or ValueError.
 
-    `since` is the first time, `until` the one before which rows end, both as rows state it; empty for no bound.
+    `since` is the first time, `until` the one before which rows end, both as rows state it; empty for no bound. With
+    `ended`, only rows of exchanges that ended so are returned.
     """
     if not any(map(os.path.exists, (options.file, f"{options.file}.1"))):
         raise FileNotFoundError(f"there is no {options.file} yet")
     until = until or _NEVER
+    rows: Iterator[Json]
     if options.kind == JSONL:
-        return (row for row in _jsonl_rows(options) if since <= row.get("time", "") < until)
-    return _sqlite_rows(options.file, since, until)
+        rows = (row for row in _jsonl_rows(options) if since <= row.get("time", "") < until)
+    else:
+        rows = _sqlite_rows(options.file, since, until)
+    return (row for row in rows if row.get("ended") in ended) if ended else rows
 
 
 def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:

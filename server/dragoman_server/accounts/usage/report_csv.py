@@ -8,7 +8,7 @@ from typing import TextIO
 
 from dragoman.gateway import quote
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.usage.report import COUNT_NAMES, Groups, Sum
+from dragoman_server.accounts.usage.report import COUNT_NAMES, NOTES, Groups, Sum
 
 _FORMULA = ("=", "+", "-", "@")
 """The beginnings of cells that a spreadsheet may take for a formula: clients choose the names of models, and tags."""
@@ -22,12 +22,11 @@ def write_csv(file: TextIO, dimensions: Sequence[str], found: Mapping[Groups, Su
     characters, such as the end of a line, are escaped.
     """
     lines = csv.writer(file, lineterminator="\n")
-    notes = ("unpriced", "estimated", "partial")
-    lines.writerow([*dimensions, "exchanges", *COUNT_NAMES, "searches", "cost", *notes])
+    lines.writerow([*dimensions, "exchanges", *COUNT_NAMES, "searches", "cost", *NOTES])
     for groups, each in found.items():
         counts = [each.counts[name] for name in COUNT_NAMES]
         numbers = [each.exchanges, *counts, each.searches, _written_cost(each.cost)]
-        lines.writerow([*map(_safe, groups), *numbers, *(getattr(each, name) for name in notes)])
+        lines.writerow([*map(_safe, groups), *numbers, *(getattr(each, name) for name in NOTES)])
 
 
 def _safe(text: str) -> str:

@@ -15,6 +15,10 @@ TEXT_MAX = 200
 """Longest text of a row that is not from the configuration, in characters: clients choose the names of models."""
 COST_MAX = 1e9
 """Largest cost of a row: SQLite stores no numbers beyond 64 bits, and readers of JSON may round large ones."""
+LOST = "lost"
+"""The end of an exchange whose process was killed. The other ends are those of a receipt."""
+ENDS = ("completed", "failed", "refused", "rejected", "abandoned", LOST)
+"""The values of `ended`."""
 COUNTS = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
@@ -46,6 +50,7 @@ class UsageRow:
     upstream: str | None
     upstream_model: str | None
     ended: str
+    """One of `ENDS`."""
     error: str | None
     principal: str | None
     status: int
@@ -92,14 +97,14 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         key.name if key is not None else None,
         receipt.endpoint or receipt.client,
         receipt.client_profile,
-        _text(receipt.model),
+        short_text(receipt.model),
         receipt.route,
         receipt.provider,
         facts.upstream if facts is not None else None,
-        _text(facts.upstream_model) if facts is not None else None,
+        short_text(facts.upstream_model) if facts is not None else None,
         receipt.ended,
         failure.kind if failure is not None else None,
-        _text(principal.id) if principal is not None else None,
+        short_text(principal.id) if principal is not None else None,
         receipt.status or 0,
         facts.stream if facts is not None else None,
         exchange.attempts,
@@ -129,7 +134,7 @@ def _other_models(exchange: EndedExchange, usage: Usage) -> list[dict[str, Any]]
     for (model, counts), cost in zip_longest(usage.other_models, exchange.other_costs):
         if not model:  # a compaction, by the requested model
             continue
-        part: dict[str, Any] = {"model": _text(model)}
+        part: dict[str, Any] = {"model": short_text(model)}
         part |= {name: count for name, attribute in COUNTS if (count := getattr(counts, attribute)) is not None}
         if cost is not None:
             part["cost"] = min(float(cost), COST_MAX)
@@ -137,7 +142,7 @@ def _other_models(exchange: EndedExchange, usage: Usage) -> list[dict[str, Any]]
     return parts
 
 
-def _text(value: str | None) -> str | None:
+def short_text(value: str | None) -> str | None:
     """Return the beginning of a text, with `?` for half a surrogate pair, which JSON may hold and UTF-8 may not."""
     if value is None or (len(value) <= TEXT_MAX and value.isascii()):
         return value

@@ -11,6 +11,7 @@ from dataclasses import fields
 
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
+from dragoman_server.accounts.usage.sink import RowFile
 
 VERSION = 4
 """2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`, 4 `speed`, `tag` and `other_models`."""
@@ -37,7 +38,7 @@ _SCHEMA = (
 _INSERT = f"INSERT OR IGNORE INTO usage ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
-class SqliteFile:
+class SqliteFile(RowFile):
     """The file at `path`, which keeps rows for `keep_days`; 0 is for ever. `clock` returns Unix seconds."""
 
     def __init__(self, path: str, keep_days: int, clock: Callable[[], float] = time.time) -> None:
@@ -77,7 +78,7 @@ class SqliteFile:
         db.execute("COMMIT")
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Insert rows in one transaction. Raises ValueError."""
+        """Insert rows in one transaction, without those that are in the file. Raises ValueError."""
         db = self._db
         assert db is not None
         with _as_value_error(self._path):

@@ -97,7 +97,7 @@ def test_csv_has_all_columns(config: str, capsys: pytest.CaptureFixture[str]) ->
     assert (status, err) == (0, "")
     assert out == (
         "model,key,exchanges,input,cache_read,cache_write,cache_write_1h,output,reasoning,searches,cost,unpriced,"
-        "estimated,partial\nm,ada,1,1000,0,0,0,10,0,0,0.500000000,0,0,0\n"
+        "estimated,partial,lost\nm,ada,1,1000,0,0,0,10,0,0,0.500000000,0,0,0,0\n"
     )
 
 
@@ -156,3 +156,17 @@ def test_what_is_missing_is_named(
     assert (status, out) == (2, "")
     assert message.format(folder=tmp_path) in err
     assert os.listdir(tmp_path) == ["dragoman.toml"]
+
+
+def test_only_lost_exchanges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"time": "2026-11-23T00:00:00Z", "key": "ada", "input": 5, "cost": 0.5}
+    write_rows(tmp_path / "u", {**row, "ended": "lost", "estimated": ["input"]}, {**row, "ended": "completed"})
+    config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
+    for words, count in (((), 2), (("--ended", "lost"), 1), (("--ended", "lost,completed"), 2)):
+        status, out, err = run(capsys, "-c", config, "--json", *words)
+        [found] = json.loads(out)["data"]
+        assert (status, err, found["exchanges"], found["lost"]) == (0, "", count, 1)
+    assert "1 lost with a process that was killed" in run(capsys, "-c", config)[2]
+    with pytest.raises(SystemExit):
+        run(capsys, "-c", config, "--ended", "gone")
+    assert "expected one of completed" in capsys.readouterr().err

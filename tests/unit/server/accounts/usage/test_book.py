@@ -14,6 +14,7 @@ from dragoman import Usage
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 
@@ -50,3 +51,44 @@ def test_a_file_that_cannot_be_used_is_a_problem_of_the_configuration(tmp_path: 
     book = UsageBook(UsageOptions(kind, str(tmp_path / "missing" / "u")), PriceTable({}), Totals())
     with pytest.raises(ConfigError, match=r"usage\.path: .*: the directory .*/missing does not exist: create it$"):
         book.open()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_an_exchange_that_is_held_is_booked_unless_another_process_has(
+    tmp_path: Path, kind: str, exchange: Callable[..., Any]
+) -> None:
+    options = UsageOptions(kind, str(tmp_path / "u"))
+    book = UsageBook(options, PriceTable({}), Totals())
+    book.open()
+    for number in range(3):
+        book.add(exchange(number, is_held=True))
+    await book.book_held("req_0", elsewhere=False)
+    assert [row["id"] for row in read_rows(options)] == ["req_0"]  # it is written when this returns
+    await book.book_held("req_1", elsewhere=True)
+    await book.book_held("unknown", elsewhere=False)
+    await book.close()
+    assert [row["id"] for row in read_rows(options)] == ["req_0"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_an_exchange_of_a_killed_process_is_booked_once(
+    tmp_path: Path, kind: str, exchange: Callable[..., Any]
+) -> None:
+    options = UsageOptions(kind, str(tmp_path / "u"))
+    book = UsageBook(options, PriceTable({"claude": Price(input=2.0)}), Totals())
+    book.open()
+    book.add(exchange(1))
+    entry = {"time": "2026-09-21T14:13:21Z", "client": "responses", "route": "", "upstream_model": "claude"}
+    for number in (1, 2, 2):
+        book.add_lost({**entry, "id": f"req_{number}", "input": 1000})
+    await book.close()
+    found = {row["id"]: (row["ended"], row["cost"]) for row in read_rows(options)}
+    assert found == {"req_1": ("completed", 0.000123), "req_2": ("lost", 0.002)}
+    assert len([*read_rows(options)]) == 2
+
+
+async def test_without_a_file_there_are_no_entries() -> None:
+    book = UsageBook(UsageOptions(), PriceTable({}), Totals())
+    book.add_lost({"id": "req_1"})
+    await book.book_held("req_1", elsewhere=False)
+    assert (book.keeps_begun, book.failing) == (False, False)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,53 @@ def test_only_what_others_wrote_is_read_for_its_end(tmp_path: Path, monkeypatch:
     file.close()
     assert len(reads) == 2
     assert lines(path) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def written(path: Path) -> list[str]:
+    """The ids of the whole rows of a file."""
+    return [json.loads(line)["id"] for line in path.read_bytes().splitlines() if line.endswith(b"}")]
+
+
+def test_rows_that_a_file_has_are_not_written_again(tmp_path: Path, booked: Callable[..., Any]) -> None:
+    path, rows = tmp_path / "u.jsonl", [booked(number) for number in range(6)]
+    file = JsonlFile(str(path), 1200, 3)
+    file.open()
+    for each in rows[:4]:
+        file.write([each])
+    assert (tmp_path / "u.jsonl.1").exists()
+    file.write_missing(rows[:4])
+    file.write_missing([*rows[2:], rows[5]])
+    file.write_missing(rows)
+    file.close()
+    found = [each for name in tmp_path.iterdir() for each in written(name)]
+    assert sorted(found) == [each.id for each in rows]
+
+
+def test_a_row_that_was_cut_off_is_written_again(tmp_path: Path, booked: Callable[..., Any]) -> None:
+    path = tmp_path / "u.jsonl"
+    file = JsonlFile(str(path), 100_000, 3)
+    file.open()
+    file.write([booked(1), booked(2)])
+    path.write_bytes(path.read_bytes()[:-10])
+    file.write_missing([booked(1), booked(2)])
+    file.close()
+    assert written(path) == ["req_1", "req_2"]
+
+
+def test_files_from_before_the_rows_are_not_read(tmp_path: Path, booked: Callable[..., Any]) -> None:
+    path, old = tmp_path / "u.jsonl", tmp_path / "u.jsonl.1"
+    file = JsonlFile(str(path), 100_000, 3)
+    file.open()
+    file.write([booked(1)])
+    os.rename(path, old)
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    os.chmod(old, 0o600)
+    opened = [booked(2)]
+    file.write_missing(opened)
+    assert (written(old), written(path)) == (["req_1"], ["req_2"])
+    file.write_missing([booked(1)])  # it cannot be in a file that was last written years before it
+    file.close()
+    assert written(path) == ["req_2", "req_1"]
 
 
 def test_standard_output_is_possible(capfd: pytest.CaptureFixture[str]) -> None:

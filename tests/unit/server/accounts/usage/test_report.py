@@ -24,13 +24,14 @@ from dragoman_server.accounts.usage.sqlite_file import SqliteFile
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_rows_of_both_files_have_the_same_sums(tmp_path: Path, booked: Callable[..., Any], kind: str) -> None:
-    options = UsageOptions(kind, str(tmp_path / "u"), max_bytes=1000)
-    file = JsonlFile(options.file, 1000, 10) if kind == "jsonl" else SqliteFile(options.file, 0)
+    options = UsageOptions(kind, str(tmp_path / "u"), max_bytes=1000, files=20)
+    file = JsonlFile(options.file, 1000, 20) if kind == "jsonl" else SqliteFile(options.file, 0)
     file.open()
     for number in range(9):
         file.write([booked(number, key=("a", "b", None)[number % 3], cost=Decimal("0.1"))])
     file.write([booked(10, key="a", cost=None, ended="abandoned", estimated=("output_total",))])
     file.write([booked(11, key="a", cost=None, usage=None, ended="rejected")])
+    file.write([booked(12, key=None, cost=None, usage=None, ended="lost")])
     file.close()
     found = sums(read_rows(options), ("key",))
     assert [*found] == [("",), ("a",), ("b",)]
@@ -42,7 +43,11 @@ def test_rows_of_both_files_have_the_same_sums(tmp_path: Path, booked: Callable[
         "unpriced": 1,
         "estimated": 1,
         "partial": 1,
+        "lost": 0,
     }
+    assert (found[("",)].exchanges, found[("",)].lost) == (4, 1)
+    lost = sums(read_rows(options, ended=("lost",)), ("ended", "key"))
+    assert {groups: each.exchanges for groups, each in lost.items()} == {("lost", ""): 1}
 
 
 @pytest.fixture(params=["jsonl", "sqlite"])

@@ -113,3 +113,13 @@ def test_a_batch_is_written_as_a_whole(tmp_path: Path, booked: Callable[..., Any
         file.write([booked(1), booked(2, status=object())])
     file.close()
     assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(0,)]
+
+
+def test_rows_that_the_file_has_are_not_written_again(tmp_path: Path, booked: Callable[..., Any]) -> None:
+    file = SqliteFile(str(tmp_path / "u"), 0)
+    file.open()
+    file.write([booked(1, ended="completed")])
+    file.write_missing([booked(1, ended="failed"), booked(2, ended="failed")])
+    file.close()
+    with closing(sqlite3.connect(tmp_path / "u")) as db:
+        assert db.execute("SELECT id, ended FROM usage").fetchall() == [("req_1", "completed"), ("req_2", "failed")]
