@@ -1,10 +1,12 @@
 """Time the store of conversations: the wait until a reply is stored, and reading a path from a large store.
 
 python bench/micro/threads.py [--stored 1000 100000] [--turns 200] [--folder .] [--redis redis://127.0.0.1:6379/0]
+       [--postgres postgresql://user:password@127.0.0.1/database]
 
 The wait depends on the disk: choose a folder on the one that matters. Responses have two kilobytes each way. The last
 columns are the times to read one response and a path of so many turns, and to make the request for a Chat upstream of
 it. A Redis gets keys with the prefix `bench`, which are deleted; the last column is then its memory for each response.
+PostgreSQL gets a schema of its own for each size, which is not deleted.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import tempfile
 from collections.abc import Awaitable
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, time
 
-from dragoman.threads import Node, RedisStore, SqliteStore, Store, Thread, ThreadLimits
+from dragoman.threads import Node, PostgresStore, RedisStore, SqliteStore, Store, Thread, ThreadLimits
 from dragoman.wire import json_dumps
 
 _ROUNDS = 30
@@ -71,13 +73,13 @@ async def redis_memory(url: str, *, delete: bool = False) -> int:
     return used
 
 
-async def measure(store: Store, stored: int, turns: int, url: str | None) -> None:
-    """Print one line for a store of this size."""
+async def measure(name: str, store: Store, stored: int, turns: int, url: str | None = None) -> None:
+    """Print one line for a store of this size; `url` is that of a Redis, whose memory is measured."""
     before = await redis_memory(url, delete=True) if url else 0
     await store.open()
     await fill(store, stored)
     memory = f"{(await redis_memory(url) - before) / stored / 1000:8.1f} kB" if url else ""
-    cells = [f"{'redis' if url else 'sqlite'}  {stored:>9,}"]
+    cells = [f"{name:<10}{stored:>9,}"]
     for at_once in _AT_ONCE:
         half, most = await waits(store, at_once)
         cells.append(f"{half * 1e3:6.2f} /{most * 1e3:7.2f}")
@@ -103,6 +105,7 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path())
     parser.add_argument("--redis", help="the URL of a Redis to measure too")
+    parser.add_argument("--postgres", help="the URL of a database to measure too")
     options = parser.parse_args()
     heads = [f"wait of {count}" for count in _AT_ONCE]
     print("milliseconds, median / 99th percentile")
@@ -110,10 +113,14 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for stored in options.stored:
             file = str(Path(folder) / f"{stored}.db")
-            await measure(SqliteStore(file, _LIMITS, timeout=120.0), stored, options.turns, None)
+            await measure("sqlite", SqliteStore(file, _LIMITS, timeout=120.0), stored, options.turns)
             if options.redis:
                 redis = RedisStore(options.redis, _LIMITS, prefix="bench", timeout=120.0)
-                await measure(redis, stored, options.turns, options.redis)
+                await measure("redis", redis, stored, options.turns, options.redis)
+            if options.postgres:
+                schema = f"bench-{time():.0f}"
+                postgres = PostgresStore(options.postgres, _LIMITS, schema=schema, timeout=120.0)
+                await measure("postgresql", postgres, stored, options.turns)
 
 
 if __name__ == "__main__":

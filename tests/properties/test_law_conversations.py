@@ -41,9 +41,10 @@ from dragoman.threads import (
     sections_of,
 )
 from dragoman.wire import json_dumps, json_loads
+from support.postgres_server import PostgresServer, postgres_server
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
-from support.thread_stores import assistant, opened, user
+from support.thread_stores import assistant, opened, server_url, user
 
 OWNERS = ("a", "b")
 TTL = 100.0
@@ -65,6 +66,12 @@ STEPS = st.lists(
 @pytest.fixture(scope="module")
 def redis() -> Iterator[RedisServer]:
     with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
         yield server
 
 
@@ -239,13 +246,13 @@ class World:
             assert await thread.payload(dialect, "m", input=[NEXT]) == json_loads(alone.body)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "redis"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "redis", "postgres"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=STEPS)
 def test_a_conversation_is_what_its_changes_made_it(
     kind: str, steps: list[Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = request.getfixturevalue("redis").url if kind == "redis" else ""
+    url = server_url(kind, request)
 
     async def play() -> None:
         clock = Clock()

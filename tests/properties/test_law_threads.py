@@ -23,9 +23,10 @@ from dragoman.dialects import Dialect
 from dragoman.reasoning.compacted_history import HEADING, summary_message
 from dragoman.threads import Compaction, NotStored, Store, StoreError, Thread, ThreadLimits
 from dragoman.wire import json_dumps, json_loads
+from support.postgres_server import PostgresServer, postgres_server
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
-from support.thread_stores import assistant, opened, user
+from support.thread_stores import assistant, opened, server_url, user
 
 OWNERS = ("a", "b")
 TTL = 100.0
@@ -96,6 +97,12 @@ COMPACTED: list[Any] = [
 @pytest.fixture(scope="module")
 def redis() -> Iterator[RedisServer]:
     with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
         yield server
 
 
@@ -222,14 +229,14 @@ class World:
                 assert await thread.payload(dialect, "m", input=[NEXT]) == json_loads(alone.body)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite", "redis"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite", "redis", "postgres"])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 @example(steps=COMPACTED)
 def test_a_payload_follows_from_its_path_alone(
     kind: str, steps: list[tuple[Any, ...]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = request.getfixturevalue("redis").url if kind == "redis" else ""
+    url = server_url(kind, request)
 
     async def run() -> None:
         clock = Clock()

@@ -1,4 +1,4 @@
-"""Conversations that are kept: trees of responses, in memory, in an SQLite file or in Redis.
+"""Conversations that are kept: trees of responses, in memory, in an SQLite file, in Redis or in PostgreSQL.
 
 A response is stored with its own input and a reference to the response before it, so a conversation is a tree: two
 responses after the same one are two branches. The whole input of a response is that of its path from the root.
@@ -16,7 +16,7 @@ Items are those of the Responses API. `payload` writes a path for an upstream of
 own responses.
 
 The names in `__all__` are public. `StoredRequest` is for servers of the Responses API: it reads the fields of a request
-that refer to stored responses. SQLite and Redis are imported when their stores are first used.
+that refer to stored responses. Stores are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from dragoman.threads.store.interface import NotStored, Store, StoreError, Unreadable
     from dragoman.threads.store.memory import MemoryStore
     from dragoman.threads.store.node_data import NodeCipher
+    from dragoman.threads.store.postgres import PostgresStore
+    from dragoman.threads.store.postgres_connection import PostgresConnection, SchemaPart
     from dragoman.threads.store.redis import RedisStore
     from dragoman.threads.store.redis_connection import RedisConnection
     from dragoman.threads.store.sqlite import SqliteStore
@@ -111,8 +113,11 @@ __all__ = (
     "NodeCipher",
     "NotStored",
     "Outline",
+    "PostgresConnection",
+    "PostgresStore",
     "RedisConnection",
     "RedisStore",
+    "SchemaPart",
     "Section",
     "SqliteStore",
     "SqliteThread",
@@ -189,8 +194,11 @@ _MODULES: Final = {
     "NodeCipher": "store.node_data",
     "NotStored": "store.interface",
     "Outline": "node",
+    "PostgresConnection": "store.postgres_connection",
+    "PostgresStore": "store.postgres",
     "RedisConnection": "store.redis_connection",
     "RedisStore": "store.redis",
+    "SchemaPart": "store.postgres_connection",
     "Section": "store.stored_items",
     "SqliteStore": "store.sqlite",
     "SqliteThread": "store.sqlite_thread",

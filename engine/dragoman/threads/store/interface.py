@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, Self
 
+from dragoman.threads.limits import ThreadLimits
 from dragoman.threads.node import Node, Outline
 
 ANY_DEPTH: Final = 1 << 31
@@ -20,6 +21,19 @@ class NotStored(StoreError):
 
 class Unreadable(StoreError):
     """A stored response cannot be read, although the store works: it is encrypted with another key."""
+
+
+def reason_not_stored(result: str, node: Node, limits: ThreadLimits) -> str:
+    """Return the text of NotStored for a word that a script of a store returns in place of `stored`."""
+    if result == "parent":
+        return f"the response {node.parent} before it is no longer stored"
+    if result == "depth":
+        return f"its conversation has more than {limits.depth} responses"
+    if result == "tree":
+        return f"its conversation has {limits.tree} responses with all its branches"
+    if result == "exists":
+        return f"there is a response {node.id} already"
+    return "its conversation is larger than the store may be"
 
 
 class OpenedByWith:

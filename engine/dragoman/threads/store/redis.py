@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node, Outline, batches
 from dragoman.threads.store import redis_scripts as scripts
-from dragoman.threads.store.interface import ANY_DEPTH, NotStored, OpenedByWith
+from dragoman.threads.store.interface import ANY_DEPTH, NotStored, OpenedByWith, reason_not_stored
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.redis_connection import RedisConnection
 
@@ -92,7 +92,7 @@ class RedisStore(OpenedByWith):
                 room = (*self._named(node.owner, ""), *most, str(_REMOVED_AT_ONCE))
                 more = await self._connection.run_in(redis, scripts.MAKE_ROOM, self._keys, room)
         if result != b"stored":
-            raise NotStored(_reason(result, node, limits))
+            raise NotStored(reason_not_stored(result.decode(), node, limits))
 
     async def get(self, owner: str, node_id: str) -> Node | None:
         """Return a response, or None if the owner has none of this id."""
@@ -192,16 +192,3 @@ def _outlines(root: bytes, pairs: list[bytes]) -> list[Outline]:
         before = _text(parent[1:]) if parent[:1] == b"+" else None
         outlines.append(Outline(_text(name), _text(root), before, int(created), int(size)))
     return outlines
-
-
-def _reason(result: bytes, node: Node, limits: ThreadLimits) -> str:
-    """Return the text for a result of the script `PUT`."""
-    if result == b"parent":
-        return f"the response {node.parent} before it is no longer stored"
-    if result == b"depth":
-        return f"its conversation has more than {limits.depth} responses"
-    if result == b"tree":
-        return f"its conversation has {limits.tree} responses with all its branches"
-    if result == b"exists":
-        return f"there is a response {node.id} already"
-    return "its conversation is larger than the store may be"

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.threads import NotStored, Store, ThreadLimits
 from support.stores import Clock
-from support.thread_stores import KINDS, ids, made, node, opened
+from support.thread_stores import KINDS, ids, made, node, opened, server_url
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, kind: str) -> str:
-    """The URL of a Redis for the kinds that need one, which start it."""
-    return str(request.getfixturevalue("redis").url) if kind.startswith("redis") else ""
+    """The URL of a Redis or of a database for the kinds that need one, which start it."""
+    return server_url(kind, request)
 
 
 @pytest.fixture
