@@ -40,6 +40,7 @@ ENV = {
     "OPENAI_KEY_TEAM": "secret",
     "OPENAI_KEY_RESEARCH": "another secret",
     "REDIS_URL": "redis://:secret@redis:6379/0",
+    "DATABASE_URL": "postgresql://gateway:secret@db/dragoman",
     "DRAGOMAN_STATE_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
     **{
         name: "secret"

@@ -20,15 +20,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.threads import RedisStore, SqliteStore, Store, history
+from dragoman.threads import PostgresStore, RedisStore, SqliteStore, Store, history
 from dragoman_server.simulator import make_simulator
 from support.commands import command
 from support.forked_gateways import Forks, forks
 from support.gateways import served
-from support.redis_server import RedisServer, redis_server
+from support.store_servers import SHARED, StoreServer, store_server
 
 KILLS = int(os.environ.get("DRAGOMAN_KILLS", "20"))
-REDIS_KILLS = max(6, KILLS // 10)
+SERVER_KILLS = max(6, KILLS // 10)
 CLIENTS = 6
 READ_OVER_HTTP = 200
 """Responses that are read through a gateway at the end; all are read from the store."""
@@ -175,27 +175,29 @@ async def test_no_response_that_was_reported_as_stored_is_lost(tmp_path: Path) -
     db.close()
 
 
-async def kill_redis(redis: RedisServer, enough: asyncio.Event) -> None:
-    """Kill Redis at random moments, and start it again."""
+async def kill_server(server: StoreServer, enough: asyncio.Event) -> None:
+    """Kill the server of the store at random moments, and start it again."""
     while not enough.is_set():
-        await asyncio.to_thread(redis.kill)
-        await asyncio.to_thread(redis.start)
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
         with suppress(TimeoutError):
             await asyncio.wait_for(enough.wait(), random.uniform(0.3, 1.0))
 
 
-@pytest.mark.parametrize("both", [False, True], ids=["gateways", "gateways and redis"])
-async def test_no_response_in_redis_that_was_reported_as_stored_is_lost(both: bool, tmp_path: Path) -> None:
-    with redis_server(tmp_path) as redis:
-        state = f'kind = "redis"\nurl = "{redis.url}"'
+@pytest.mark.parametrize("both", [False, True], ids=["gateways", "gateways and server"])
+@pytest.mark.parametrize("kind", SHARED)
+async def test_no_response_in_a_server_that_was_reported_as_stored_is_lost(
+    kind: str, both: bool, tmp_path: Path
+) -> None:
+    with store_server(kind, tmp_path) as server:
+        state = f'kind = "{kind}"\nurl = "{server.url}"'
         enough = asyncio.Event()
-        killing = asyncio.create_task(kill_redis(redis, enough)) if both else None
-        async with killed(tmp_path, state, REDIS_KILLS) as (config, talkers):
+        killing = asyncio.create_task(kill_server(server, enough)) if both else None
+        async with killed(tmp_path, state, SERVER_KILLS) as (config, talkers):
             if killing is not None:
                 enough.set()
                 await killing
             else:
                 assert sum(talker.unstored for talker in talkers) == 0
-            store = RedisStore(redis.url)
             await check_over_http(config, talkers)
-            await check_all(store, talkers)
+            await check_all(RedisStore(server.url) if kind == "redis" else PostgresStore(server.url), talkers)

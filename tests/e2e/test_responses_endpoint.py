@@ -145,7 +145,7 @@ async def test_stateful_endpoints_state_what_to_do_instead(
     assert path in noted.message
     if "count" not in word:
         assert "send the whole conversation as `input` with `store: false`" in noted.message
-        assert 'several workers need a shared store: "sqlite" or "redis"' in noted.message
+        assert 'several workers need a shared store: "sqlite", "redis" or "postgresql"' in noted.message
 
 
 async def test_the_sdk_reads_those_as_not_found() -> None:

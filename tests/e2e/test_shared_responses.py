@@ -1,4 +1,4 @@
-"""Two gateway processes store responses in one real Redis, also while it is killed, hangs, and comes back."""
+"""Two gateway processes store responses in one Redis or PostgreSQL, also while it is killed, hangs, and comes back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oracles.simulator import strict_simulator
 from support.commands import command
 from support.exposed import read_exposition, total
 from support.gateways import served
-from support.redis_server import RedisServer, redis_server
+from support.store_servers import SHARED, StoreServer, store_server
 from support.thread_stores import KEY
 from support.waiting import until_true
 
@@ -32,8 +32,8 @@ dialect = "messages"
 base_url = "{url}"
 
 [state]
-kind = "redis"
-url = "${{REDIS}}"
+kind = "{kind}"
+url = "${{STORE}}"
 timeout = 2
 encryption_key = "${{STATE_KEY}}"
 """
@@ -41,12 +41,12 @@ encryption_key = "${{STATE_KEY}}"
 
 @dataclass
 class Pair:
-    """Two gateways, the requests that their upstream got, and their Redis."""
+    """Two gateways, the requests that their upstream got, and their store."""
 
     urls: list[str]
     session: aiohttp.ClientSession
     sent: Any
-    redis: RedisServer
+    store: StoreServer
 
     async def ask(self, number: int, *, stream: bool = False, **fields: Any) -> tuple[int, Any, dict[str, str]]:
         """Status, the Response object or the error, and the headers of a request to one of the gateways."""
@@ -79,26 +79,30 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(redis: RedisServer, folder: Path) -> AsyncIterator[Pair]:
-    """Two gateway processes with one Redis."""
+async def pair(kind: str, store: StoreServer, folder: Path) -> AsyncIterator[Pair]:
+    """Two gateway processes with one store of this kind."""
     simulator = strict_simulator()
     async with served(simulator) as (url, _):
         path = folder / "dragoman.toml"
-        await asyncio.to_thread(path.write_text, CONFIG.format(url=url))
+        await asyncio.to_thread(path.write_text, CONFIG.format(url=url, kind=kind))
         serve = ("serve", "--port", "0", str(path))
         async with (
-            command(*serve, REDIS=redis.url, STATE_KEY=KEY) as one,
-            command(*serve, REDIS=redis.url, STATE_KEY=KEY) as two,
+            command(*serve, STORE=store.url, STATE_KEY=KEY) as one,
+            command(*serve, STORE=store.url, STATE_KEY=KEY) as two,
             aiohttp.ClientSession() as session,
         ):
             urls = [(await each.writes(r"dragoman listens on (http://\S+)"))[1] for each in (one, two)]
-            yield Pair(urls, session, simulator[REQUESTS], redis)
+            yield Pair(urls, session, simulator[REQUESTS], store)
+
+
+KINDS = pytest.mark.parametrize("kind", SHARED)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_two_gateways_continue_each_others_conversations(stream: bool, tmp_path: Path) -> None:
-    with redis_server() as redis:
-        async with pair(redis, tmp_path) as up:
+@KINDS
+async def test_two_gateways_continue_each_others_conversations(kind: str, stream: bool, tmp_path: Path) -> None:
+    with store_server(kind, tmp_path) as store:
+        async with pair(kind, store, tmp_path) as up:
             previous, reply = None, None
             for number in range(6):
                 text = f"question {number}"
@@ -115,14 +119,13 @@ async def test_two_gateways_continue_each_others_conversations(stream: bool, tmp
             assert (await up.get(1, f"/v1/responses/{previous}"))[0] == 404
 
 
-async def test_redis_is_killed_and_comes_back(tmp_path: Path) -> None:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    with redis_server(folder) as redis:
-        async with pair(redis, tmp_path) as up:
+@KINDS
+async def test_the_server_is_killed_and_comes_back(kind: str, tmp_path: Path) -> None:
+    with store_server(kind, tmp_path) as store:
+        async with pair(kind, store, tmp_path) as up:
             _, first, _ = await up.ask(0)
             assert first["store"] is True
-            await asyncio.to_thread(redis.kill)
+            await asyncio.to_thread(store.kill)
             for stream in (False, True):
                 status, reply, _ = await up.ask(0, stream=stream)
                 assert (status, reply["store"]) == (200, False)
@@ -138,34 +141,36 @@ async def test_redis_is_killed_and_comes_back(tmp_path: Path) -> None:
             assert total(samples, "dragoman_state_up") == 0
             assert total(samples, "dragoman_responses_stored_total", result="failed") == 2
             assert total(samples, "dragoman_state_errors_total") >= 2
-            await asyncio.to_thread(redis.start)
+            await asyncio.to_thread(store.start)
             await up.becomes(failing=False)
             status, reply, _ = await up.ask(1, input="More", previous_response_id=first["id"])
             assert (status, reply["store"], len(up.sent[-1].body["messages"])) == (200, True, 3)
             assert total(read_exposition((await up.get(0, "/metrics"))[1]), "dragoman_state_up") == 1
 
 
-async def test_a_redis_that_hangs_delays_no_request_for_longer_than_the_timeout(tmp_path: Path) -> None:
-    with redis_server() as redis:
-        async with pair(redis, tmp_path) as up:
+@KINDS
+async def test_a_server_that_hangs_delays_no_request_for_longer_than_the_timeout(kind: str, tmp_path: Path) -> None:
+    with store_server(kind, tmp_path) as store:
+        async with pair(kind, store, tmp_path) as up:
             _, first, _ = await up.ask(0)
-            redis.freeze()
+            store.freeze()
             asked = (up.ask(0), up.ask(1, stream=True), up.ask(1, previous_response_id=first["id"]))
             plain, streamed, named = await asyncio.gather(*asked)
             assert [plain[0], streamed[0], named[0]] == [200, 200, 503]
             assert plain[1]["store"] is streamed[1]["store"] is False
-            redis.thaw()
+            store.thaw()
             await up.becomes(failing=False)
             assert (await up.ask(0, previous_response_id=first["id"]))[0] == 200
 
 
-async def test_gateways_start_before_redis(tmp_path: Path) -> None:
-    with redis_server() as redis:
-        await asyncio.to_thread(redis.kill)
-        async with pair(redis, tmp_path) as up:
+@KINDS
+async def test_gateways_start_before_the_server(kind: str, tmp_path: Path) -> None:
+    with store_server(kind, tmp_path) as store:
+        await asyncio.to_thread(store.kill)
+        async with pair(kind, store, tmp_path) as up:
             status, reply, _ = await up.ask(0)
             assert (status, reply["store"]) == (200, False)
-            await asyncio.to_thread(redis.start)
+            await asyncio.to_thread(store.start)
             await up.becomes(failing=False)
             _, first, _ = await up.ask(0)
             assert (await up.ask(1, previous_response_id=first["id"]))[0] == 200

@@ -383,7 +383,7 @@ async def test_without_a_store_the_error_names_the_setting(fields: Any, options:
             assert response.status == 400
             message = (await response.json())["error"]["message"]
     assert "state.kind" in message
-    assert 'several workers need a shared store: "sqlite" or "redis"' in message
+    assert 'several workers need a shared store: "sqlite", "redis" or "postgresql"' in message
 
 
 async def test_the_store_in_memory_begins_with_the_first_client_that_needs_it() -> None:

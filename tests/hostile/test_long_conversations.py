@@ -24,7 +24,7 @@ from support.stateful import Reads, Stateful, state_options, stateful
 
 KIB = 1024
 LIMIT = 512 * KIB
-STORES = pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+STORES = pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "postgresql"])
 ROOT = f"conv_{0:032x}"
 
 

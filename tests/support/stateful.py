@@ -17,6 +17,7 @@ from dragoman_server.config.state_options import GATEWAY, StateOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served
+from support.postgres_server import postgres_server
 from support.redis_server import redis_server
 
 MEMORY = StateOptions(kind="memory")
@@ -100,10 +101,13 @@ class Reads:
 
 @contextmanager
 def state_options(kind: str, folder: Path, **options: Any) -> Iterator[StateOptions]:
-    """The options of an empty store: `memory`, `sqlite` or `redis`, which is started. Skips without Redis."""
+    """The options of an empty store: `memory`, `sqlite`, `redis` or `postgresql`. Skips without a server."""
     if kind == "redis":
         with redis_server() as server:
             yield StateOptions(kind=kind, url=server.url, timeout=30.0, **options)
+    elif kind == "postgresql":
+        with postgres_server() as database:
+            yield StateOptions(kind=kind, url=database.url, timeout=30.0, **options)
     else:
         yield StateOptions(
             kind=kind, path=str(folder / "state.db") if kind == "sqlite" else "", timeout=30.0, **options

@@ -49,7 +49,7 @@ ENGINE_LAYERS = (
 SERVER_LAYERS = (
     ("dragoman_server.config.secret_file", "dragoman_server.config.value_problems"),
     ("dragoman_server.config.toml_reader",),
-    ("dragoman_server.config.setting",),
+    ("dragoman_server.config.setting", "dragoman_server.config.store_urls"),
     ("dragoman_server.accounts.usage.price_parts",),
     ("dragoman_server.accounts.usage.rates",),
     (

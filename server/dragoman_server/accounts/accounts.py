@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -18,6 +18,7 @@ from typing import TypeVar
 from dragoman import Dialect, DragomanError, Failure, Usage
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import ServiceReport
+from dragoman_server.accounts.key_reader import KeyReader
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
@@ -38,10 +39,10 @@ from dragoman_server.accounts.limits.prices import Prices, cost_units, money
 from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
 from dragoman_server.accounts.settlements import Settlements
-from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
+from dragoman_server.accounts.store.create import create_key_store, create_store
+from dragoman_server.accounts.store.interface import AccountStore, Lease, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
-from dragoman_server.accounts.store.options import CLOSED, StoreOptions
+from dragoman_server.accounts.store.options import CLOSED, NEEDS_REDIS, StoreOptions
 from dragoman_server.observability.metric_families import (
     LIMIT_REJECTIONS,
     SETTLEMENTS_DROPPED,
@@ -57,13 +58,6 @@ TICK = 1.0
 """Seconds between two attempts to reach a store that did not answer."""
 RENEW = 20.0
 """Seconds between two renewals of the open requests: a third of the time after which they expire."""
-_LOST_AGAIN = 600.0
-"""Seconds between two warnings that the store has lost keys."""
-LOST_ADVICE = (
-    "restore the data of the store, or add the keys anew and restart the gateways; let Redis keep its data"
-    " (appendonly yes, maxmemory-policy noeviction)"
-)
-"""The advice for a store that has lost keys."""
 _CLOSE = 2.0
 """Seconds that the last settlements have when the gateway closes."""
 
@@ -96,18 +90,14 @@ class Accounts:
         self._prices = prices
         self._now = now
         self._store = create_store(options, now) if store is None else store
+        self._key_store = create_key_store(options) if store is None else None
+        """The store of the keys; None if it is that of the limits."""
+        self._reader = KeyReader(self._key_store or self._store, self._use)
         self._stored: Sequence[KeyRecord] = ()
-        self._whole: Sequence[KeyRecord] = ()
-        """The keys of the store when it was last known to have them all."""
-        self._version: Hashable | None = None
-        """Their version."""
-        self._lost_since: float | None = None
-        """The event loop's time of the last warning that the store has lost keys; None if it has not."""
+        """The keys of the store."""
         self._is_remarked = False
         self._read_at: tuple[float, float] | None = None
         """The time of the store's clock, and that of the event loop then; None as long as the gateway's own counts."""
-        self._read = asyncio.Event()
-        """Set once the keys of the store are known."""
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
         memory = self._store if isinstance(self._store, MemoryAccountStore) else None
@@ -118,9 +108,11 @@ class Accounts:
         """The leases of open requests that a store has granted, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
         self.healthy = True
-        """False while the store does not answer."""
+        """False while the store of the limits does not answer."""
+        self.keys_healthy = True
+        """False while a store of the keys alone does not answer."""
         if not options.holds_keys:
-            self._read.set()
+            self._reader.known = True
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -128,10 +120,17 @@ class Accounts:
         """Open the store, and read its keys if it answers. Raises StoreError if the store cannot be used at all."""
         await self._store.open()
         self._totals.put(STORE_UP, (), 1)
+        run = asyncio.get_running_loop().create_task
+        if (keys := self._key_store) is not None:
+            await keys.open()
+            with suppress(StoreError):
+                await self._reader.read(self._read_apart)
         with suppress(StoreError):
             await self._refresh()
-        run = asyncio.get_running_loop().create_task
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
+        if keys is not None:
+            follow = self._reader.follow(self._read_apart, keys.follow, lambda: self._options.refresh)
+            self._tasks.append(run(follow))
 
     @property
     def is_open(self) -> bool:
@@ -150,6 +149,9 @@ class Accounts:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(StoreError):
             await self._store.close()
+        if self._key_store is not None:
+            with suppress(StoreError):
+                await self._key_store.close()
 
     def configure(self, records: Sequence[KeyRecord], options: StoreOptions) -> bool:
         """Use these keys of a new configuration. Return False if its store is another one, which needs a restart."""
@@ -172,7 +174,7 @@ class Accounts:
                 if now - renewed >= RENEW:
                     renewed = now
                     await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
-                if now - refreshed >= self._options.refresh or not self._read.is_set():
+                if now - refreshed >= self._options.refresh or not self.keys_known:
                     refreshed = now
                     await self._refresh()
             except StoreError:
@@ -222,46 +224,40 @@ class Accounts:
     @property
     def keys_known(self) -> bool:
         """True if the keys of the store were read, or it holds none."""
-        return self._read.is_set()
-
-    async def _read_keys(self) -> None:
-        """Read the keys of the store if they have changed. Raises StoreError."""
-        if not self._options.holds_keys:
-            return
-        found = await self._guarded("keys", lambda: self._store.keys(self._version))
-        if found is None:
-            self._use(self._whole)
-        elif found.whole:
-            self._version, self._whole = found.version, found.records
-            self._use(self._whole)
-            log.debug("the store has %d keys", len(self._whole))
-        else:
-            # Those of the store come first, as they may have changed.
-            known = {record.id: record for record in (*self._whole, *found.records)}
-            self._warn_lost(len(known) - len(found.records))
-            self._use(tuple(known.values()))
-        if self._lost_since is not None and (found is None or found.whole):
-            self._lost_since = None
-            log.warning("the store has all its keys again")
-        self._read.set()
-
-    def _use(self, stored: Sequence[KeyRecord]) -> None:
-        """Use these keys of the store."""
-        if stored is not self._stored:
-            self._stored = stored
-            self._keyring = Keyring((*self._records, *stored))
+        return self._reader.known
 
     @property
     def keys_lost(self) -> bool:
         """True while the store has lost keys. Those that were read before stay valid."""
-        return self._lost_since is not None
+        return self._reader.lost
 
-    def _warn_lost(self, missing: int) -> None:
-        """Log that the store has lost keys, of which `missing` are known here, but not each time."""
-        now = asyncio.get_running_loop().time()
-        if self._lost_since is None or now - self._lost_since >= _LOST_AGAIN:
-            self._lost_since = now
-            log.warning("the store has lost keys; %d that were read before stay valid: %s", missing, LOST_ADVICE)
+    async def _read_keys(self) -> None:
+        """Read the keys of the store of limits if they have changed. Raises StoreError."""
+        if self._options.holds_keys and self._key_store is None:
+            await self._reader.read(lambda call: self._guarded("keys", call))
+
+    async def _read_apart(self, call: Callable[[], Awaitable[StoredKeys | None]]) -> StoredKeys | None:
+        """Call the store of the keys alone. Its failures leave the limits as they are. Raises StoreError."""
+        try:
+            found = await call()
+        except StoreError as error:
+            self._totals.add(STORE_ERRORS, ("keys",))
+            if self.keys_healthy:
+                self.keys_healthy = False
+                log.error("the store of keys does not answer, those that were read before stay valid: %s", error)
+            raise
+        if not self.keys_healthy:
+            self.keys_healthy = True
+            log.warning("the store of keys answers again")
+        return found
+
+    def _use(self, stored: Sequence[KeyRecord]) -> None:
+        """Use these keys of the store."""
+        self._stored = stored
+        self._keyring = Keyring((*self._records, *stored))
+        limited = next((record.name for record in stored if record.limits), None)
+        if limited is not None and self._key_store is not None and self._settle_now is not None:
+            log.warning("the limits of key %s count for each process alone: store.limits_url %s", limited, NEEDS_REDIS)
 
     async def _read_clock(self) -> None:
         """Read the clock of the store if a key expires. Raises StoreError."""
@@ -283,7 +279,7 @@ class Accounts:
         store has lost some.
         """
         record = self._keyring.find(key)
-        if record is None and (not self._read.is_set() or self._lost_since is not None) and id_of(key) is not None:
+        if record is None and (not self._reader.known or self._reader.lost) and id_of(key) is not None:
             raise _unavailable("the API keys cannot be read at the moment; try again later")
         return record
 

@@ -17,15 +17,15 @@ from dataclasses import replace
 from dragoman.threads import SqliteStore, StoreError
 from dragoman.threads import Store as ThreadStore
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import AccountStore
-from dragoman_server.accounts.store.options import REDIS, SQLITE
+from dragoman_server.accounts.store.create import create_key_store, create_store
+from dragoman_server.accounts.store.interface import KeyStore
+from dragoman_server.accounts.store.options import SQLITE
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, connect_read_only
 from dragoman_server.accounts.usage.options import JSONL
 from dragoman_server.accounts.usage.sqlite_file import VERSION
 from dragoman_server.config.lint import is_local, models_without_price
 from dragoman_server.config.schema import Config
-from dragoman_server.config.state_options import REDIS as STATE_REDIS
+from dragoman_server.config.store_urls import POSTGRES, REDIS
 from dragoman_server.config.stored_files import stored_files
 from dragoman_server.config.toml_reader import Problem
 from dragoman_server.proxy.stored_responses import create_thread_store
@@ -54,10 +54,12 @@ def start_problems(config: Config) -> Iterator[Problem]:
             wrong = database_problem(path, versions[key])
         if wrong is not None:
             yield key, wrong
-    # Their clients are only created, which finds wrong URLs: Redis itself may start later than the gateway.
-    if config.named_keys and config.store.kind == REDIS:
+    # Their clients are only created, which finds wrong URLs: servers may start later than the gateway.
+    if config.named_keys and config.store.for_limits().kind == REDIS:
         yield from _client_problem("store", create_store(config.store))
-    if config.state.kind == STATE_REDIS:
+    if config.named_keys and (keys := create_key_store(config.store)) is not None:
+        yield from _client_problem("store", keys)
+    if config.state.kind in (REDIS, POSTGRES):
         yield from _client_problem("state", create_thread_store(config.state, time.time))
     error = _address_error(config)
     if error is not None and error.errno != errno.EADDRINUSE:
@@ -81,7 +83,8 @@ def _stored_key_remarks(config: Config) -> Iterator[str]:
         return
 
     async def read() -> Sequence[KeyRecord]:
-        store = create_store(replace(options, timeout=_STORE_SECONDS), read_only=True)
+        patient = replace(options, timeout=_STORE_SECONDS)
+        store = create_key_store(patient, read_only=True) or create_store(patient, read_only=True)
         await store.open()
         try:
             found = await store.keys()
@@ -155,7 +158,7 @@ def _mode_problem(path: str) -> str | None:
     return f"the directory {path} belongs to another user, and others may read it: make it one with mode 0700"
 
 
-def _client_problem(key: str, store: AccountStore | ThreadStore) -> Iterator[Problem]:
+def _client_problem(key: str, store: KeyStore | ThreadStore) -> Iterator[Problem]:
     async def open_and_close() -> None:
         await store.open()
         await store.close()

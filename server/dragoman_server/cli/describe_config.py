@@ -13,8 +13,9 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.state_options import DAY, HOUR, MEMORY, REDIS
+from dragoman_server.config.state_options import DAY, HOUR, MEMORY
 from dragoman_server.config.state_options import OFF as STATE_OFF
+from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.observability.logs import print_line
 
 
@@ -78,18 +79,24 @@ def _kept(config: Config) -> Iterator[str]:
     """Yield where limits and keys are kept, usage is written, and responses and captures are stored."""
     store, usage, state = config.store, config.usage, config.state
     if config.named_keys and store.kind != MEMORY:
-        where = shown_url(store.url) if store.kind == REDIS else store.path
-        yield f"{'keys of clients and their' if store.keys else 'the'} limits are kept in {where} ({store.kind})"
+        where = shown_url(store.url) if store.url else store.path
+        kept = "keys of clients" if store.kind == POSTGRES else "keys of clients and their limits"
+        yield f"{kept if store.keys else 'the limits'} are kept in {where} ({store.kind})"
+        if store.limits_url:
+            yield f"their limits are kept in {shown_url(store.limits_url)} (redis)"
     if usage.kind != USAGE_OFF:
-        yield f"usage is written to {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
+        where = shown_url(usage.url) if usage.url else usage.file
+        yield f"usage is written to {'standard output' if where == STDOUT else where} ({usage.kind})"
     if state.kind == MEMORY:
         if config.server.workers == 1:
             yield f"responses are stored in memory, a conversation for {state.ttl / HOUR:g} h"
         else:
-            yield 'responses are not stored: several workers need state.kind = "sqlite" or "redis"'
+            yield 'responses are not stored: several workers need state.kind = "sqlite", "redis" or "postgresql"'
     elif state.kind != STATE_OFF:
-        where = shown_url(state.url) if state.kind == REDIS else state.file
+        where = shown_url(state.url) if state.url else state.file
         yield f"responses are stored in {where} ({state.kind}), a conversation for {state.ttl / DAY:g} days"
+        if state.background and not state.most_background:
+            yield "responses do not run in the background: set state.runs_url to a Redis"
     if config.capture.enabled:
         yield f"captures are written to {config.capture.directory}"
 

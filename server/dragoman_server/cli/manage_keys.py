@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,15 +24,16 @@ from dragoman_server.accounts.keys.record import (
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.key_limits import DAILY_COST, MONTHLY_COST, KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import AccountStore, Spent, StoreError
-from dragoman_server.accounts.store.options import SQLITE, StoreOptions
+from dragoman_server.accounts.store.create import create_key_store, create_store
+from dragoman_server.accounts.store.interface import AccountStore, KeyStore, Spent, StoreError
+from dragoman_server.accounts.store.options import NEEDS_REDIS, SQLITE, StoreOptions
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.describe_config import describe_key
 from dragoman_server.config.accounts_tables import load_accounts
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.stored_files import files_left_behind
 from dragoman_server.config.toml_reader import NOT_FILES, directory_of, join
 from dragoman_server.config.value_problems import closest
@@ -82,7 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--tag", metavar="TAG", help="as for add; '': no tag")
     change.set_defaults(run=_change)
 
-    revoke = actions.add_parser("revoke", help="remove a key; gateways reject it within store.refresh seconds")
+    revoke = actions.add_parser(
+        "revoke", help="remove a key; gateways reject it within store.refresh seconds, with PostgreSQL at once"
+    )
     revoke.add_argument("name", metavar="NAME", help="name or id of the key")
     _add_file(revoke)
     revoke.set_defaults(run=_revoke)
@@ -131,18 +135,23 @@ def _missing(options: StoreOptions) -> bool:
     return options.kind == SQLITE and options.path not in NOT_FILES and not os.path.exists(options.path)
 
 
-def _with_store(options: StoreOptions, work: Callable[[AccountStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """Open the store, run `work`, and close it. Raises CommandError."""
+def _with_store(
+    options: StoreOptions, work: Callable[[KeyStore, AccountStore], Awaitable[T]], *, read_only: bool = False
+) -> T:
+    """Open the stores of keys and of limits, run `work`, and close them. Raises CommandError."""
     if not options.holds_keys:
-        raise CommandError("store", 'holds no keys: set kind = "sqlite" or "redis", or use `dragoman keys add --toml`')
+        kinds = 'set kind = "sqlite", "redis" or "postgresql"'
+        raise CommandError("store", f"holds no keys: {kinds}, or use `dragoman keys add --toml`")
 
     async def run() -> T:
-        store = create_store(options, read_only=read_only)
-        await store.open()
-        try:
-            return await work(store)
-        finally:
-            await store.close()
+        limits = create_store(options, read_only=read_only)
+        keys = create_key_store(options, read_only=read_only)
+        async with AsyncExitStack() as opened:
+            for store in (limits, keys):
+                if store is not None:
+                    await store.open()
+                    opened.push_async_callback(store.close)
+            return await work(limits if keys is None else keys, limits)
 
     try:
         return asyncio.run(run())
@@ -159,6 +168,7 @@ def _add(args: argparse.Namespace) -> int:
     hashed, models = KeyHash.of(key), tuple(args.model)
     record = KeyRecord(args.name, hashed, models, limits, expires, args.admin, int(now), args.capture, args.tag)
     _check(record)
+    _check_limits(record, options, kept=not args.toml)
     if args.toml:
         print(_toml(record))
         print(f"# The key, which is not kept: {key}", file=sys.stderr)
@@ -166,7 +176,7 @@ def _add(args: argparse.Namespace) -> int:
     if args.name in configured:
         raise CommandError(join("keys", args.name), "is in the configuration already")
 
-    async def put(store: AccountStore) -> None:
+    async def put(store: KeyStore, _: AccountStore) -> None:
         found = await store.keys()
         if found is not None and named(found.records, args.name) is not None:
             raise CommandError(args.name, "is the name of a key already; choose another, or revoke that key first")
@@ -176,7 +186,7 @@ def _add(args: argparse.Namespace) -> int:
     print(key)
     print(
         f"added {describe_key(record)}. Keep the key: it is not stored. Gateways that use",
-        f"{shown_url(options.url) if options.url else options.path} accept it within {options.refresh:g} seconds.",
+        f"{shown_url(options.url) if options.url else options.path} accept it {_soon(options)}.",
         file=sys.stderr,
     )
     return 0
@@ -196,6 +206,17 @@ def _check(record: KeyRecord) -> None:
     """Raise CommandError for a key with problems."""
     if problems := list(record.problems("key")):
         raise CommandError.of([(path.replace("key", "NAME", 1), message) for path, message in problems])
+
+
+def _check_limits(record: KeyRecord, options: StoreOptions, *, kept: bool = True) -> None:
+    """Raise CommandError for a key with limits that is to be kept where none are counted."""
+    if kept and record.limits and options.kind == POSTGRES and not options.limits_url:
+        raise CommandError("store.limits_url", NEEDS_REDIS)
+
+
+def _soon(options: StoreOptions) -> str:
+    """Return when gateways notice a change of a key."""
+    return "at once" if options.kind == POSTGRES else f"within {options.refresh:g} seconds"
 
 
 def _toml(record: KeyRecord) -> str:
@@ -221,12 +242,14 @@ def _list(args: argparse.Namespace) -> int:
     spent: Mapping[str, Sequence[Spent]] = {}
     if options.holds_keys and not _missing(options):
 
-        async def read(store: AccountStore) -> tuple[Sequence[KeyRecord], Mapping[str, Sequence[Spent]]]:
+        async def read(
+            store: KeyStore, limits: AccountStore
+        ) -> tuple[Sequence[KeyRecord], Mapping[str, Sequence[Spent]]]:
             found = await store.keys()
             records = found.records if found is not None else ()
             known = (*configured.values(), *records)
             # Only of keys with a budget, so that ten thousand keys without one are listed at once.
-            sums = {key.id: await store.spent(key.id) for key in known if key.limits}
+            sums = {key.id: await limits.spent(key.id) for key in known if key.limits}
             return sorted(records, key=lambda record: record.name), sums
 
         stored, spent = _with_store(options, read, read_only=True)
@@ -282,20 +305,21 @@ def _change(args: argparse.Namespace) -> int:
             args.name, "nothing to change: give a limit, --model, --expires, --admin, --capture or --tag"
         )
 
-    async def put(store: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
+    async def put(store: KeyStore, _: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
         if record is None:
             return found.records if found is not None else ()
         changed = replace(record, **changes, limits=replace(record.limits, **limits))
         _check(changed)
+        _check_limits(changed, options)
         await store.put_key(changed)
         return changed
 
     record = () if _missing(options) else _with_store(options, put)
     if not isinstance(record, KeyRecord):
         return _unknown(args.name, record, options)
-    print(f"changed {describe_key(record)}. Gateways use it within {options.refresh:g} seconds.", file=sys.stderr)
+    print(f"changed {describe_key(record)}. Gateways use it {_soon(options)}.", file=sys.stderr)
     return 0
 
 
@@ -320,7 +344,7 @@ def _revoke(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     _check_stored(args.name, configured, "remove")
 
-    async def remove(store: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
+    async def remove(store: KeyStore, _: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
         if record is None:
@@ -331,7 +355,5 @@ def _revoke(args: argparse.Namespace) -> int:
     record = () if _missing(options) else _with_store(options, remove)
     if not isinstance(record, KeyRecord):
         return _unknown(args.name, record, options)
-    print(
-        f"revoked {record.name} ({record.id}); gateways reject it within {options.refresh:g} seconds", file=sys.stderr
-    )
+    print(f"revoked {record.name} ({record.id}); gateways reject it {_soon(options)}", file=sys.stderr)
     return 0

@@ -21,6 +21,7 @@ from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.text_table import blocks, line_width, short_number, table
 from dragoman_server.config.accounts_tables import load_usage
 from dragoman_server.config.schema import Config
+from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.stored_files import files_left_behind
 from dragoman_server.config.toml_reader import directory_of
 from dragoman_server.config.value_problems import choice_problem
@@ -80,8 +81,10 @@ def show(args: argparse.Namespace) -> int:
     options, now = _options(args.config), time.time()
     since, until = (_moment(option, getattr(args, option), now) for option in ("since", "until"))
     try:
-        found = sums(read_rows(options, since, until, args.ended), args.by)
+        found = _sums(options, since, until, args)
     except (OSError, ValueError) as error:
+        if options.kind == POSTGRES:
+            raise CommandError("usage", str(error)) from None
         for sentence in files_left_behind(Config(usage=options, directory=directory_of(args.config or DEFAULT_FILE))):
             print(sentence, file=sys.stderr)
         raise CommandError("usage.path", str(error)) from None
@@ -95,12 +98,20 @@ def show(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sums(options: UsageOptions, since: str, until: str, args: argparse.Namespace) -> Mapping[Groups, Sum]:
+    if options.kind == POSTGRES:
+        from dragoman_server.accounts.usage.postgres_report import read_sums
+
+        return read_sums(options, since, until, args.by, args.ended)
+    return sums(read_rows(options, since, until, args.ended), args.by)
+
+
 def _options(path: str | None) -> UsageOptions:
     if path is None and not Path(DEFAULT_FILE).is_file():
         raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
     options = load_usage(path or DEFAULT_FILE)
     if options.kind == OFF:
-        raise CommandError("usage", 'is off: set kind = "jsonl" or "sqlite" in the table [usage]')
+        raise CommandError("usage", 'is off: set kind = "jsonl", "sqlite" or "postgresql" in the table [usage]')
     if options.file == STDOUT:
         raise CommandError("usage.path", "is standard output, which cannot be read again")
     return options

@@ -79,7 +79,7 @@ def unknown_windows(config: Config) -> Iterator[str]:
 def _forgotten_budgets(config: Config) -> Iterator[str]:
     limits = [(name, key.limits) for name, key in config.keys.items()]
     budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or each.has_cost]
-    if budgets and config.store.kind == MEMORY:
+    if budgets and config.store.for_limits().kind == MEMORY:
         yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
 
 

@@ -20,7 +20,7 @@ from dragoman import Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman.gateway import KNOBS, changed_fields
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
-from dragoman_server.accounts.store.options import MEMORY, StoreOptions
+from dragoman_server.accounts.store.options import MEMORY, NEEDS_REDIS, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
@@ -50,6 +50,7 @@ from dragoman_server.config.setting import (
     setting_problems,
 )
 from dragoman_server.config.state_options import OFF, StateOptions
+from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, join
 from dragoman_server.config.value_problems import closest, unknown, value_problem
@@ -420,6 +421,8 @@ class Config:
         found.extend(self.telemetry.problems())
         found.extend(self.capture.problems())
         found.extend(self.state.problems(self.server.workers))
+        if self.server.resume.seconds and self.state.kind == POSTGRES and not self.state.has_runs:
+            found.append(("state.runs_url", "is required for server.resume, which PostgreSQL does not keep"))
         if self.server.resume.seconds and self.server.workers != 1 and self.state.kind_with(self.server.workers) == OFF:
             text = 'needs a store that the workers share: set state.kind to "sqlite" or "redis"'
             found.append(("server.resume.seconds", text))
@@ -437,7 +440,10 @@ class Config:
             yield from record.problems(at)
             if (other := ids.setdefault(record.id, name)) != name:
                 yield f"{at}.hash", f"is that of keys.{other}: each name needs a key of its own"
-        if self.server.workers != 1 and self.store.kind == MEMORY and any(key.limits for key in self.keys.values()):
+        limited = any(key.limits for key in self.keys.values())
+        if limited and self.store.kind == POSTGRES and not self.store.limits_url:
+            yield "store.limits_url", NEEDS_REDIS
+        if limited and self.server.workers != 1 and self.store.kind == MEMORY:
             yield "store.kind", 'is "memory", in which each worker counts for itself: limits need "sqlite" or "redis"'
 
     def _model_problems(self) -> Iterator[Problem]:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from dragoman.gateway import changed_fields
 from dragoman.threads import ThreadLimits
-from dragoman_server.accounts.store.options import redis_problems
 from dragoman_server.config.compaction_options import CompactionOptions
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.setting import Above, Range, Words, section, setting, setting_problems
+from dragoman_server.config.store_urls import POSTGRES, REDIS, redis_problems, url_problems
 from dragoman_server.config.toml_reader import Problem, Table
 
-OFF, MEMORY, SQLITE, REDIS = "off", "memory", "sqlite", "redis"
-KINDS = (OFF, MEMORY, SQLITE, REDIS)
+OFF, MEMORY, SQLITE = "off", "memory", "sqlite"
+KINDS = (OFF, MEMORY, SQLITE, REDIS, POSTGRES)
 UPSTREAM, GATEWAY = "upstream", "gateway"
 DAY = 86_400.0
 HOUR = 3600.0
@@ -38,13 +38,17 @@ class StateOptions:
     __repr__ = changed_fields
 
     kind: str = setting(MEMORY, Words(KINDS, "store"))
-    """off; memory: in this process; sqlite: in a file; redis: for many machines."""
+    """off; memory: in this process; sqlite: in a file; redis, postgresql: for many machines."""
     path: str = setting("", getter="file_path")
     """sqlite: the file (default responses.db in the user's state directory). Relative to the configuration's file."""
     url: str = setting("", getter="address", shown=False)
-    """redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, unix://PATH, redis+sentinel:// or redis+cluster://."""
+    """redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, unix://PATH, redis+sentinel:// or redis+cluster://.
+    postgresql: postgresql://USER:PASSWORD@HOST:5432/DATABASE."""
+    runs_url: str = setting("", getter="address", shown=False)
+    """postgresql: the URL of a Redis, for responses in the background and streams that can be resumed."""
     prefix: str = setting("dragoman")
-    """redis: the start of the names of its keys; gateways with the same prefix share responses."""
+    """redis: the start of the names of its keys. postgresql: the schema. Gateways with the same prefix share responses.
+    """
     ttl_days: float | None = setting(None, Above("days"))
     """Days after its last response at which a conversation is deleted (default 30; memory: an hour)."""
     max_bytes: int | None = setting(None, _COUNT)
@@ -87,6 +91,16 @@ class StateOptions:
         return OFF if self.kind == MEMORY and workers != 1 else self.kind
 
     @property
+    def has_runs(self) -> bool:
+        """True if responses in the background and streams can be shared with other processes."""
+        return self.kind in (SQLITE, REDIS) or bool(self.kind == POSTGRES and self.runs_url)
+
+    @property
+    def most_background(self) -> int:
+        """The most responses of a client in the background; none if other hosts would not find them."""
+        return 0 if self.kind == POSTGRES and not self.runs_url else self.background
+
+    @property
     def ttl(self) -> float:
         """The seconds after which a conversation that was not continued is deleted."""
         if self.ttl_days is not None:
@@ -118,11 +132,15 @@ class StateOptions:
                 state_directory()
             except RuntimeError:
                 yield "state.path", "is required, as this user has no home directory"
-        yield from redis_problems("state", self.kind, self.url, self.prefix)
+        yield from url_problems("state", self.kind, self.url, self.prefix)
+        if self.runs_url and self.kind == POSTGRES:
+            yield from redis_problems("state.runs_url", self.runs_url, "state.runs_url")
+        elif self.runs_url:
+            yield "state.runs_url", f'has no effect with kind = "{self.kind}"'
         if self.named and self.kind == MEMORY and workers != 1:
             yield (
                 "state.kind",
-                'is "memory", in which each worker has responses of its own: several need "sqlite" or "redis"',
+                'is "memory", so each worker has its own responses: several need "sqlite", "redis" or "postgresql"',
             )
         if self.encryption_key is not None:
             yield from self._key_problems(self.encryption_key)

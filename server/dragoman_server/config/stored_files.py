@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dragoman_server.accounts.store.options import SQLITE as STORE_SQLITE
-from dragoman_server.accounts.usage.options import OFF as USAGE_OFF
+from dragoman_server.accounts.usage.options import DEFAULT_PATHS
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import SQLITE as STATE_SQLITE
 from dragoman_server.config.toml_reader import NOT_FILES
@@ -25,7 +25,7 @@ def stored_files(config: Config) -> list[StoredFile]:
     found = []
     if config.named_keys and config.store.kind == STORE_SQLITE:
         found.append(StoredFile("store.path", config.store.path))
-    if config.usage.kind != USAGE_OFF:
+    if config.usage.kind in DEFAULT_PATHS:
         found.append(StoredFile("usage.path", config.usage.file))
     if config.state.kind == STATE_SQLITE:
         found.append(StoredFile("state.path", config.state.file))

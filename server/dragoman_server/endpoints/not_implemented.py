@@ -12,7 +12,7 @@ from dragoman_server.steps.admit import identify
 
 _INSTEAD = (
     "send the whole conversation as `input` with `store: false`, or set state.kind in the configuration "
-    '(several workers need a shared store: "sqlite" or "redis")'
+    '(several workers need a shared store: "sqlite", "redis" or "postgresql")'
 )
 
 

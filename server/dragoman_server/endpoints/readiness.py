@@ -75,6 +75,8 @@ class Readiness:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
             closed = config.store.on_failure == CLOSED or not gateway.services.named_keys.keys_known
             (reasons if closed else warnings).append(STORE)
+        elif gateway.services.named_keys.keys_unavailable:
+            (warnings if gateway.services.named_keys.keys_known else reasons).append(STORE)
         if gateway.services.named_keys.keys_lost:
             warnings.append(LOST)
         if gateway.bounds_apart:

@@ -34,12 +34,14 @@ def _forms(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def url_secrets(url: str) -> Iterator[str]:
-    """Yield the password in the URL of a store, plain and URL-encoded."""
+    """Yield the passwords in the URL of a store, plain and URL-encoded."""
     try:
-        password = urlsplit(url).password or ""
+        parts = urlsplit(url)
     except ValueError:
         return
-    yield from (form for form in (password, unquote(password)) if is_secret(form))
+    fields = [value for name, value in parse_qsl(parts.query) if name.endswith("password")]
+    for password in (parts.password or "", *fields, *(quote(value, safe="") for value in fields)):
+        yield from (form for form in (password, unquote(password)) if is_secret(form))
 
 
 def _secrets_sent(provider: Provider) -> Iterator[str]:
@@ -126,8 +128,8 @@ def mask_logs(config: Config) -> None:
     found = set(_FILTER.configured)
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
-    found.update(url_secrets(config.store.url))
-    found.update(url_secrets(config.state.url))
+    for url in (config.store.url, config.store.limits_url, config.state.url, config.state.runs_url, config.usage.url):
+        found.update(url_secrets(url))
     for value in config.telemetry.headers.values():
         found.update(part for part in (value, value.rpartition(" ")[2]) if is_secret(part))
     if (key := config.state.encryption_key) is not None and is_secret(key.reveal()):

@@ -117,12 +117,10 @@ class Gateway:
         self.hosts: SharedHosts | None = None
         """The receipts and states that the processes of a store share; None without one."""
         sharing: tuple[Ending, ...] = ()
-        if config.store.is_shared:
+        if (store := config.store.for_limits()).is_shared:
             from dragoman_server.proxy.hosts.create import create_hosts
 
-            self.hosts = create_hosts(
-                config.store, self.host, self.id, totals, shares_receipts=config.server.receipts > 0
-            )
+            self.hosts = create_hosts(store, self.host, self.id, totals, shares_receipts=config.server.receipts > 0)
             sharing = (self.hosts.ended,)
         self.background: BackgroundRuns | None = None
         """The responses that run in the background; None if none may, or as long as none is stored."""
@@ -218,7 +216,7 @@ class Gateway:
     def _stores(self, stored: StoredResponses) -> None:
         """Let stored responses run in the background, unless none may."""
         responses = self.services.responses
-        if responses.options.background:
+        if responses.options.most_background:
             from dragoman_server.proxy.background import BackgroundRuns
 
             self.background = BackgroundRuns(
@@ -305,8 +303,8 @@ class Gateway:
 
     def _share_pauses(self) -> None:
         """Share pauses of providers, if there are routes that make any, and a store that others may use."""
-        services = self.services
-        if services.router.has_plans and services.named_keys.accounts is not None and self.config.store.kind != MEMORY:
+        services, store = self.services, self.config.store.for_limits()
+        if services.router.has_plans and services.named_keys.accounts is not None and store.kind != MEMORY:
             if self._shared_pauses is None:
                 from dragoman_server.proxy.shared_pauses import SharedPauses
 
@@ -315,7 +313,7 @@ class Gateway:
 
     def _share_routing(self) -> None:
         """Share bounds and issuers of providers, if there are any, and a store that others may use."""
-        services, store = self.services, self.config.store
+        services, store = self.services, self.config.store.for_limits()
         if store.kind == MEMORY or self._shared_routing is not None:
             return
         if services.router.has_plans or any(

@@ -44,6 +44,11 @@ class NamedKeys:
         return self.accounts is not None and not self.accounts.healthy
 
     @property
+    def keys_unavailable(self) -> bool:
+        """True while a store of the keys alone does not answer."""
+        return self.accounts is not None and not self.accounts.keys_healthy
+
+    @property
     def keys_known(self) -> bool:
         """False as long as the keys in the store were never read."""
         return self.accounts is None or self.accounts.keys_known

@@ -50,7 +50,7 @@ class ResponseState:
         self._answer = answer
         self._created = created
         self._stored: StoredResponses | None = None
-        self._shares_runs = self.stores and options.kind != MEMORY and bool(options.background or resumes)
+        self._shares_runs = self.stores and options.has_runs and bool(options.background or resumes)
         self.runs: SharedRuns | None = None
         """The responses in the background and the streams that processes share."""
 

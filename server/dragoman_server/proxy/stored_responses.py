@@ -27,7 +27,8 @@ from dragoman.threads import (
     new_node,
 )
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
+from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
+from dragoman_server.config.store_urls import POSTGRES, REDIS
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
@@ -55,6 +56,8 @@ class StoredResponses:
         self.history = StoredHistory(self, options.max_chain)
         self.check_background: Callable[[str], None] | None = None
         """Raises DragomanError if no further response of an owner may run in the background; None if none may."""
+        self.lacks_runs = options.most_background < options.background
+        """True if none may, as the store has no place for their events."""
 
     @property
     def unavailable(self) -> bool:
@@ -206,6 +209,14 @@ def create_thread_store(options: StateOptions, clock: Callable[[], float]) -> St
         # With the clock of Redis, which all gateways share.
         limits, prefix = options.limits(), options.prefix
         return RedisStore(options.url, limits, prefix=prefix, codec=codec, timeout=options.timeout, setting="state.url")
+    if options.kind == POSTGRES:
+        from dragoman.threads import PostgresStore
+
+        # With the clock of the server, as above.
+        limits, schema = options.limits(), options.prefix
+        return PostgresStore(
+            options.url, limits, schema=schema, codec=codec, timeout=options.timeout, setting="state.url"
+        )
     from dragoman.threads import SqliteStore
 
     return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)

@@ -53,7 +53,8 @@ def _check_background(
 ) -> None:
     """Mark a request that is to run in the background, and does not yet. Raises DragomanError for one that cannot."""
     if responses.check_background is None:
-        message = "responses do not run in the background of this gateway; use `stream`"
+        why = ", as state.runs_url names no Redis" if responses.lacks_runs else ""
+        message = f"responses do not run in the background of this gateway{why}; use `stream`"
         raise ClientRequestError("background", message)
     if request is None or not request.store:
         raise ClientRequestError("background", "needs `store: true`: the response is read when it has ended")

@@ -48,8 +48,8 @@ def spent_of(state: KeyState, periods: tuple[str, str]) -> list[Spent]:
     return found
 
 
-class AccountStore(Protocol):
-    """Limits, budgets, keys and cooldowns. Each method raises StoreError. Times are those of the store's clock."""
+class KeyStore(Protocol):
+    """The keys of clients. Each method raises StoreError."""
 
     async def open(self) -> None:
         """Make the store usable. A store on another machine need not be reachable yet."""
@@ -58,6 +58,25 @@ class AccountStore(Protocol):
     async def close(self) -> None:
         """Write what is pending, and release connections and files."""
         ...
+
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
+        """Return all keys, or None if their version is still `known`."""
+        ...
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """Add a key, or replace the one with its id. Raises StoreError if there are `KEYS_MAX` already."""
+        ...
+
+    async def remove_key(self, key: str) -> bool:
+        """Remove the key with this id. Return False if no key has it.
+
+        Its counters stay: gateways admit its requests for some seconds more.
+        """
+        ...
+
+
+class AccountStore(KeyStore, Protocol):
+    """Limits, budgets, keys and cooldowns. Each method raises StoreError. Times are those of the store's clock."""
 
     async def ping(self) -> None:
         """Check that the store works. One on another machine is written to: a replica answers what only reads."""
@@ -91,21 +110,6 @@ class AccountStore(Protocol):
 
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key, by name: the sums of now, or without any, the last that were used."""
-        ...
-
-    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
-        """Return all keys, or None if their version is still `known`."""
-        ...
-
-    async def put_key(self, record: KeyRecord) -> None:
-        """Add a key, or replace the one with its id. Raises StoreError if there are `KEYS_MAX` already."""
-        ...
-
-    async def remove_key(self, key: str) -> bool:
-        """Remove the key with this id. Return False if no key has it.
-
-        Its counters stay: gateways admit its requests for some seconds more.
-        """
         ...
 
     async def cool(self, name: str, seconds: float) -> None:

@@ -46,7 +46,7 @@ class RedisAccountStore:
         keys = f"{{{prefix}:keys}}"
         schema = f"{keys}:schema", SCHEMA
         self._connection = RedisConnection(
-            options.url, options.timeout, setting="store.url", decode=True, schema=schema
+            options.url, options.timeout, setting=options.redis_setting, decode=True, schema=schema
         )
         self._pipe: RedisPipe | None = None
         self._keys = keys, f"{keys}:version", f"{keys}:marks"
@@ -98,7 +98,7 @@ class RedisAccountStore:
             return ()
         return (
             f"Redis may evict keys and budgets: its maxmemory-policy is {policy}; set it to {KEPT},"
-            " and store.url to a Redis that is no cache",
+            f" and {self._options.redis_setting} to a Redis that is no cache",
         )
 
     def _client(self) -> AbstractAsyncContextManager[Redis]:

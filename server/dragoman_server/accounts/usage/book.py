@@ -15,6 +15,7 @@ from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOpti
 from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import UsageRow, row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
+from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.metric_families import USAGE_DROPPED, USAGE_UNGUARDED, Totals
@@ -23,6 +24,7 @@ from dragoman_server.receipt import Receipt
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from dragoman_server.accounts.usage.journal import Journal
     from dragoman_server.accounts.usage.journal_writer import JournalWriter
 
 
@@ -41,13 +43,11 @@ class UsageBook:
         self._begun: JournalWriter | None = None
         self._held: dict[str, UsageRow] = {}
         if options.kind != OFF:
-            from dragoman_server.accounts.usage.journal import FileJournal  # 0.1 MB of memory
-            from dragoman_server.accounts.usage.journal_writer import JournalWriter
-
-            # Only a file has a place for a journal.
-            journal = FileJournal(options.file) if options.file not in ("", STDOUT) else None
+            journal = _journal(options)
             self._sink = RowSink(_file(options), self._drop, journal, self._lost_row)
             if journal is not None:
+                from dragoman_server.accounts.usage.journal_writer import JournalWriter  # 0.1 MB of memory
+
                 self._begun = JournalWriter(journal, self._add_unguarded)
 
     @property
@@ -147,6 +147,23 @@ def _file(options: UsageOptions) -> RowFile:
     """Return the file of a gateway that writes rows."""
     if options.kind == JSONL:
         return JsonlFile(options.file, options.max_bytes, options.files)
+    if options.kind == POSTGRES:
+        from dragoman_server.accounts.usage.postgres_table import PostgresTable
+
+        return PostgresTable(options)
     from dragoman_server.accounts.usage.sqlite_file import SqliteFile  # 0.5 MB of memory
 
     return SqliteFile(options.file, options.keep_days)
+
+
+def _journal(options: UsageOptions) -> Journal | None:
+    """Return the journal of a gateway that writes rows, or None."""
+    if options.kind == POSTGRES:
+        from dragoman_server.accounts.usage.postgres_journal import PostgresJournal
+
+        return PostgresJournal(options)
+    if options.file in ("", STDOUT):
+        return None  # only a file has a place for a journal
+    from dragoman_server.accounts.usage.journal import FileJournal
+
+    return FileJournal(options.file)

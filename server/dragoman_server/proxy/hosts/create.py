@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman_server.accounts.store.options import REDIS, StoreOptions
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.store_urls import REDIS
 from dragoman_server.proxy.hosts.shared_hosts import SharedHosts
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def _create(options: StoreOptions) -> HostStore:
     if options.kind == REDIS:
         from dragoman_server.proxy.hosts.redis import RedisHostStore
 
-        return RedisHostStore(options.url, kept=kept, prefix=options.prefix, timeout=options.timeout)
+        named = options.redis_setting
+        return RedisHostStore(options.url, kept=kept, prefix=options.prefix, timeout=options.timeout, setting=named)
     from dragoman_server.proxy.hosts.sqlite import SqliteHostStore
 
     # A file of its own: its changes do not wait for the disk, and no limit waits for them.

@@ -44,8 +44,9 @@ class RedisHostStore:
         timeout: float = 5.0,
         most: int = RECEIPTS_MAX,
         most_bytes: int = RECEIPT_BYTES,
+        setting: str = "store.url",
     ) -> None:
-        self._connection = RedisConnection(url, timeout, setting="store.url", connections=_CONNECTIONS)
+        self._connection = RedisConnection(url, timeout, setting=setting, connections=_CONNECTIONS)
         self._keys = (f"{{{prefix}:hosts}}",)
         bounds = (most, most_bytes, LIST_MAX, ROWS_MAX)
         times = (_milliseconds(LOST_KEPT), str(PROCESSES_MAX), _milliseconds(WATCH))

@@ -34,12 +34,15 @@ _FIELDS = ("running", "cancelled", "first", "end", "head", "state")
 
 
 class RedisRunStore:
-    """The runs in keys whose names begin with `{prefix:runs}`. One call may take `timeout` seconds."""
+    """The runs in keys whose names begin with `{prefix:runs}`. One call may take `timeout` seconds.
 
-    def __init__(self, url: str, *, prefix: str = "dragoman", timeout: float = 5.0) -> None:
+    `setting` is the name of the URL in errors.
+    """
+
+    def __init__(self, url: str, *, prefix: str = "dragoman", timeout: float = 5.0, setting: str = "state.url") -> None:
         self._keys = (f"{{{prefix}:runs}}",)
         schema = f"{self._keys[0]}:schema", SCHEMA
-        self._connection = RedisConnection(url, timeout, setting="state.url", connections=_CONNECTIONS, schema=schema)
+        self._connection = RedisConnection(url, timeout, setting=setting, connections=_CONNECTIONS, schema=schema)
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed, so Redis may start later."""

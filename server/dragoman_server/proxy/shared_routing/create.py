@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman_server.accounts.store.options import REDIS, SQLITE, StoreOptions
+from dragoman_server.accounts.store.options import SQLITE, StoreOptions
+from dragoman_server.config.store_urls import REDIS
 from dragoman_server.config.toml_reader import NOT_FILES
 from dragoman_server.proxy.shared_routing.interface import RoutingStore
 
@@ -12,7 +13,8 @@ def create_routing_store(options: StoreOptions) -> RoutingStore | None:
     if options.kind == REDIS:
         from dragoman_server.proxy.shared_routing.redis import RedisRoutingStore
 
-        return RedisRoutingStore(options.url, prefix=options.prefix, timeout=options.timeout)
+        named = options.redis_setting
+        return RedisRoutingStore(options.url, prefix=options.prefix, timeout=options.timeout, setting=named)
     if options.kind == SQLITE and options.path not in NOT_FILES:
         from dragoman_server.proxy.shared_routing.sqlite import SqliteRoutingStore
 

@@ -25,14 +25,22 @@ class RedisRoutingStore:
     One call may take `timeout` seconds. `clock` returns Unix seconds, for tests; by default times are those of Redis.
     """
 
-    def __init__(self, url: str, *, prefix: str, timeout: float, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str,
+        timeout: float,
+        clock: Callable[[], float] | None = None,
+        setting: str = "store.url",
+    ) -> None:
         self._clock = clock
         self._prefix = prefix
         self._keys = (f"{{{prefix}:routing}}",)
         self._connection = RedisConnection(
             url,
             timeout,
-            setting="store.url",
+            setting=setting,
             decode=True,
             connections=_CONNECTIONS,
             schema=(f"{self._keys[0]}:schema", SCHEMA),

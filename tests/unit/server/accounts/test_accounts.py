@@ -18,6 +18,7 @@ from dragoman_server.accounts import accounts as module
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.store.create import create_key_store
 from dragoman_server.accounts.store.interface import Lease, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import StoreOptions
@@ -31,6 +32,7 @@ from dragoman_server.observability.metric_families import (
 )
 from dragoman_server.proxy.auth import check_named
 from support.named_keys import made
+from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.waiting import until
 
@@ -220,7 +222,7 @@ async def test_keys_of_the_configuration_are_known_without_the_store() -> None:
         await store.put_key(of_store)
         store.away = False
         await until(lambda: accounts.healthy)
-        await until(lambda: accounts._read.is_set())
+        await until(lambda: accounts.keys_known)
         assert accounts.find(unknown) == of_store
 
 
@@ -339,3 +341,47 @@ async def test_a_key_expires_by_the_clock_of_the_store(redis: RedisServer, days:
         await accounts.close()
     in_memory = Accounts((valid, expired), StoreOptions(), totals=Totals(), now=lambda: now + days * 86_400)
     assert in_memory.now() == now + days * 86_400
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_keys_in_postgresql_are_read_at_once_and_limits_count_elsewhere(
+    postgres: PostgresServer, redis: RedisServer, caplog: pytest.LogCaptureFixture, shared: bool
+) -> None:
+    (key, record), (_, limited) = made(), made("bob", daily_tokens=1000)
+    common: dict[str, Any] = {"url": postgres.url, "timeout": 5.0, "refresh": 3600.0}
+    options = StoreOptions("postgresql", limits_url=redis.url if shared else "", prefix=f"accounts-{shared}", **common)
+    accounts = Accounts((), options, totals=Totals())
+    await accounts.open()
+    assert (accounts.keys_known, accounts.keys_healthy) == (True, True)
+    store = create_key_store(options)
+    assert store is not None
+    await store.open()
+    await store.put_key(record)
+    await until(lambda: accounts.find(key) == record)
+    await store.put_key(limited)
+    await until(lambda: len(accounts._keyring) == 2)
+    claim = await accounts.admit(limited, "lease", CHAT, "m", 10)
+    accounts.settle(claim, Usage(input_total=10, output_total=5), "m", sent=True)
+    assert ("the limits of key bob count for each process alone" in caplog.text) is not shared
+    await store.remove_key(record.id)
+    await until(lambda: accounts.find(key) is None)
+    await accounts.close()
+    await store.close()
+
+
+async def test_an_outage_of_the_keys_leaves_the_limits_as_they_are(redis: RedisServer) -> None:
+    options = StoreOptions("postgresql", url="postgresql://127.0.0.1:1/d", limits_url=redis.url, timeout=5.0)
+    totals = Totals()
+    (key, record), (unknown, _) = made(requests_per_minute=1), made("bob")
+    accounts = Accounts((record,), options, totals=totals)
+    await accounts.open()
+    assert (accounts.healthy, accounts.keys_healthy, accounts.keys_known) == (True, False, False)
+    assert accounts.find(key) == record
+    with pytest.raises(DragomanError) as caught:
+        accounts.find(unknown)
+    assert caught.value.failure.status == 503
+    await accounts.admit(record, "1", CHAT, "m", 10)
+    with pytest.raises(DragomanError) as caught:
+        await accounts.admit(record, "2", CHAT, "m", 10)
+    assert caught.value.failure.status == 429
+    await accounts.close()

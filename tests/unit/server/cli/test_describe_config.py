@@ -93,4 +93,7 @@ def test_what_is_kept_is_named(table: str, line: str, tmp_path: Path, capsys: py
 def test_several_workers_store_nothing_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     describe(Config(server=Server(workers=2)))
     shown = capsys.readouterr()
-    assert 'responses are not stored: several workers need state.kind = "sqlite" or "redis"' in shown.out + shown.err
+    assert (
+        'responses are not stored: several workers need state.kind = "sqlite", "redis" or "postgresql"'
+        in shown.out + shown.err
+    )

@@ -120,6 +120,11 @@ def test_a_store_that_may_hold_keys_requires_one(kind: str, required: bool) -> N
             "each worker counts for itself",
         ),
         ('[store]\nkind = "postgres"', "store.kind", "memory, sqlite, redis"),
+        (
+            f'[store]\nkind = "postgresql"\nurl = "postgresql://h/d"\n[keys.a]\nhash = "{HASH}"\ndaily_tokens = 1',
+            "store.limits_url",
+            "is required for limits, which PostgreSQL does not keep: redis://host:6379/0",
+        ),
         ('[store]\nkind = "redis"', "store.url", "is required"),
         ('[store]\nkind = "redis"\nurl = "http://canary"', "store.url", "expected redis://"),
         ('[store]\nkind = "redis"\nurl = "redis://h:canary"', "store.url", "expected redis://"),

@@ -65,8 +65,9 @@ def test_a_description_has_the_default_of_the_field() -> None:
 def test_a_description_of_a_secret_names_the_references() -> None:
     ends = {path for path, node in keys(json_schema(), "") if "or file:PATH" in node["description"]}
     providers = {f"providers.NAME.{key}" for key in ("api_key", "api_keys", "headers", "proxy")}
-    others = {"server.keys", "store.url", "state.url", "state.encryption_key", "telemetry.headers"}
-    assert ends == providers | others
+    others = {"server.keys", "state.encryption_key", "telemetry.headers"}
+    stores = {"store.url", "store.limits_url", "state.url", "state.runs_url", "usage.url"}
+    assert ends == providers | others | stores
 
 
 def test_a_start_does_not_read_the_source() -> None:

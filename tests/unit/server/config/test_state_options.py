@@ -96,7 +96,7 @@ def test_redis_has_an_address_that_is_not_shown(monkeypatch: pytest.MonkeyPatch)
     options = parse_config(data, {"REDIS_URL": "rediss://:canary-7f3a@redis:6379/1"}).state
     assert (options.url, options.prefix) == ("rediss://:canary-7f3a@redis:6379/1", "team")
     assert "canary" not in repr(options)
-    monkeypatch.setattr("dragoman_server.accounts.store.options.find_spec", lambda _: None)
+    monkeypatch.setattr("dragoman_server.config.store_urls.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"needs the package redis: pip install 'dragoman\[redis\]'"):
         parsed(kind="redis", url="redis://redis:6379/0")
 
@@ -119,3 +119,32 @@ def test_the_default_file_is_in_the_state_directory(monkeypatch: pytest.MonkeyPa
     assert StateOptions().file == str(tmp_path / "dragoman" / "responses.db")
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     assert state_directory() == Path.home() / ".local/state/dragoman"
+
+
+def test_postgresql_has_no_runs_without_a_redis() -> None:
+    url = "postgresql://u:canary@db/d"
+    alone = parsed(kind="postgresql", url=url)
+    assert (alone.has_runs, alone.most_background) == (False, 0)
+    assert alone.limits() == StateOptions(kind="redis").limits()
+    both = parsed(kind="postgresql", url=url, runs_url="redis://:canary@h")
+    assert (both.has_runs, both.most_background) == (True, 16)
+    assert "canary" not in repr(both)
+    data = {**PROVIDER, "state": {"kind": "postgresql", "url": url}, "server": {"resume": {"seconds": 60}}}
+    with pytest.raises(ConfigError, match=r"state\.runs_url: is required for server\.resume"):
+        parse_config(data, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"kind": "postgresql"}, "state.url: is required: postgresql://"),
+        ({"kind": "postgresql", "url": "postgresql://h:canary"}, "state.url: expected postgresql://"),
+        ({"kind": "postgresql", "url": "postgresql://h", "runs_url": "canary"}, "state.runs_url: expected redis://"),
+        ({"kind": "redis", "url": "redis://h", "runs_url": "redis://canary"}, "state.runs_url: has no effect"),
+    ],
+)
+def test_problems_of_postgresql(state: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parsed(**state)
+    assert expected in str(caught.value)
+    assert "canary" not in str(caught.value)

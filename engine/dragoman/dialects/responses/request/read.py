@@ -30,7 +30,7 @@ from dragoman.losses import LossCode, Losses
 
 _INSTEAD: Final = (
     "send the whole conversation as `input`, or set state.kind in the gateway's configuration "
-    '(several workers need a shared store: "sqlite" or "redis")'
+    '(several workers need a shared store: "sqlite", "redis" or "postgresql")'
 )
 _NOT_STORED: Final = f"no responses are stored here; {_INSTEAD}"
 _NO_CONVERSATIONS: Final = f"no conversations are stored here; {_INSTEAD}"

@@ -88,7 +88,7 @@ _UNSUPPORTED: Final[dict[str, str]] = {
     "compaction_trigger": "it must be the last item, and only a gateway compacts; else ask for a summary in a message",
     "item_reference": (
         "no items are stored here; send the item itself, or set state.kind in the gateway's configuration "
-        '(several workers need a shared store: "sqlite" or "redis")'
+        '(several workers need a shared store: "sqlite", "redis" or "postgresql")'
     ),
 }
 

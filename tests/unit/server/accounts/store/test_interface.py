@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -15,13 +17,15 @@ from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
-from dragoman_server.accounts.store import memory, redis, sqlite
-from dragoman_server.accounts.store.interface import AccountStore, Lease, Spent, StoreError
+from dragoman_server.accounts.store import memory, postgres, redis, sqlite
+from dragoman_server.accounts.store.interface import AccountStore, KeyStore, Lease, Spent, StoreError
+from dragoman_server.accounts.store.options import StoreOptions
 from support.claims import claim_on, settlement_on
 from support.stores import KINDS, Clock, opened
 
 DAY, MONTH = "2026-11-22", "2026-11"
 DAY_SECONDS = 86_400.0
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -34,6 +38,21 @@ async def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) ->
     url = request.getfixturevalue("redis").url if request.param == "redis" else ""
     async with opened(request.param, clock, tmp_path, url) as found:
         yield found
+
+
+@pytest.fixture(params=[*KINDS, "postgresql"])
+async def key_store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> AsyncIterator[KeyStore]:
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres").url
+        options = StoreOptions("postgresql", url=url, prefix=f"keys-{next(_NUMBERS)}", timeout=10.0)
+        kept = postgres.PostgresKeyStore(options)
+        await kept.open()
+        yield kept
+        await kept.close()
+    else:
+        url = request.getfixturevalue("redis").url if request.param == "redis" else ""
+        async with opened(request.param, clock, tmp_path, url) as found:
+            yield found
 
 
 def claim(
@@ -283,19 +302,38 @@ async def test_claims_at_the_same_time_share_a_limit(store: AccountStore) -> Non
     assert sum(not outcome.rejected for outcome in outcomes) == 7
 
 
-async def test_keys_are_kept_with_a_version(store: AccountStore) -> None:
-    before = await store.keys()
+async def test_keys_are_kept_with_a_version(key_store: KeyStore) -> None:
+    before = await key_store.keys()
     assert before is not None
     assert list(before.records) == []
-    assert await store.keys(before.version) is None
+    assert await key_store.keys(before.version) is None
     alice = KeyRecord("alice", KeyHash.of(new_key()), ("m*",), KeyLimits(5, daily_cost=1.5), 2e9, True)
     bob = KeyRecord("bob", KeyHash.of(new_key()))
-    await store.put_key(alice)
-    await store.put_key(bob)
-    found = await store.keys(before.version)
+    await key_store.put_key(alice)
+    await key_store.put_key(bob)
+    found = await key_store.keys(before.version)
     assert found is not None
     assert sorted(found.records, key=lambda record: record.name) == [alice, bob]
-    assert await store.keys(found.version) is None
+    assert await key_store.keys(found.version) is None
+
+
+async def test_a_key_is_replaced_and_removed(key_store: KeyStore) -> None:
+    alice, bob = (KeyRecord(name, KeyHash.of(new_key()), admin=True) for name in ("alice", "bob"))
+    await key_store.put_key(alice)
+    await key_store.put_key(bob)
+    found = await key_store.keys()
+    assert found is not None
+    changed = replace(alice, admin=False, tag="red")
+    await key_store.put_key(changed)
+    again = await key_store.keys(found.version)
+    assert again is not None
+    assert again.whole
+    assert sorted(again.records, key=lambda record: record.name) == [changed, bob]
+    assert await key_store.remove_key(alice.id)
+    assert not await key_store.remove_key(alice.id)
+    last = await key_store.keys(again.version)
+    assert last is not None
+    assert (list(last.records), last.whole) == ([bob], True)
 
 
 async def test_a_removed_key_is_gone_and_has_no_new_budget(store: AccountStore) -> None:
@@ -315,15 +353,15 @@ async def test_a_removed_key_is_gone_and_has_no_new_budget(store: AccountStore) 
     assert await store.spent(record.id) == spent
 
 
-async def test_there_is_a_limit_of_keys(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (memory, redis, sqlite):
+async def test_there_is_a_limit_of_keys(key_store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (memory, postgres, redis, sqlite):
         monkeypatch.setattr(module, "KEYS_MAX", 2)
     records = [KeyRecord(name, KeyHash.of(new_key())) for name in "abc"]
-    await store.put_key(records[0])
-    await store.put_key(records[1])
+    await key_store.put_key(records[0])
+    await key_store.put_key(records[1])
     with pytest.raises(StoreError, match="2 keys already"):
-        await store.put_key(records[2])
-    await store.put_key(records[1])
+        await key_store.put_key(records[2])
+    await key_store.put_key(records[1])
 
 
 async def test_a_cooldown_lasts_for_the_longest_time(store: AccountStore, clock: Clock) -> None:

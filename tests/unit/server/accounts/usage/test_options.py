@@ -26,6 +26,11 @@ def test_nothing_is_booked_by_default() -> None:
         (UsageOptions("jsonl", max_bytes=10), "usage.max_bytes"),
         (UsageOptions("jsonl", files=0), "usage.files"),
         (UsageOptions("sqlite", keep_days=-1), "usage.keep_days"),
+        (UsageOptions("postgresql"), "usage.url"),
+        (UsageOptions("postgresql", url="mysql://h"), "usage.url"),
+        (UsageOptions("postgresql", path="u.db", url="postgresql://h/d"), "usage.path"),
+        (UsageOptions("postgresql", url="postgresql://h/d", prefix=""), "usage.prefix"),
+        (UsageOptions("sqlite", url="postgresql://h/d"), "usage.url"),
     ],
 )
 def test_wrong_values_are_problems(options: UsageOptions, path: str) -> None:

@@ -1,0 +1,158 @@
+"""Rows of usage in a table of PostgreSQL, which the gateways of many machines write to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from dragoman.threads import PostgresConnection, SchemaPart, StoreError
+from dragoman.wire import json_dumps
+from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.accounts.usage.row import COUNTS, LOST, UsageRow, cost_units
+from dragoman_server.accounts.usage.sink import RowFile
+
+log = logging.getLogger("dragoman")
+COLUMNS: Final = tuple(spec.name for spec in fields(UsageRow))
+TIMEOUT: Final = 10.0
+"""Longest time of one statement, in seconds."""
+_AT_ONCE: Final = 10_000
+"""Most rows of one statement."""
+_DAY: Final = 86_400
+_INTEGER_MAX: Final = (1 << 63) - 1
+_TYPES: Final = {
+    "time": "timestamptz NOT NULL",
+    "id": "text PRIMARY KEY",
+    "estimated": "text[] NOT NULL",
+    "other_models": "jsonb",
+    "status": "integer",
+    "attempts": "integer",
+    "stream": "boolean",
+    "partial": "boolean",
+    "cost": "numeric",
+    "stated_cost": "double precision",
+    "duration": "double precision",
+    "first_event": "double precision",
+    "searches": "bigint",
+    **{name: "bigint" for name, _ in COUNTS},
+}
+_TABLE: Final = ", ".join(f"{name} {_TYPES.get(name, 'text')}" for name in COLUMNS)
+USAGE: Final = SchemaPart(
+    "usage",
+    (
+        f"""
+        CREATE TABLE SCHEMA.usage ({_TABLE});
+        CREATE INDEX usage_by_time ON SCHEMA.usage (time);
+        CREATE TABLE SCHEMA.begun (id text PRIMARY KEY, process text NOT NULL, entry text NOT NULL);
+        CREATE INDEX begun_by_process ON SCHEMA.begun (process);
+        CREATE TABLE SCHEMA.begun_by (process text PRIMARY KEY, seen timestamptz NOT NULL);
+        """,
+    ),
+)
+"""The part of the schema. `cost` is in units of the price table, exact to billionths. `begun` is the journal."""
+_INSERT: Final = (
+    f"INSERT INTO SCHEMA.usage ({', '.join(COLUMNS)})"
+    f" VALUES ({', '.join(f'${number}' for number in range(1, len(COLUMNS) + 1))}) ON CONFLICT (id)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
+    f" WHERE usage.ended = '{LOST}' AND excluded.ended <> '{LOST}'"
+)
+"""A row that is there stays, but for that of an exchange that was taken for lost."""
+_CLEAN: Final = f"DELETE FROM SCHEMA.usage WHERE id IN (SELECT id FROM SCHEMA.usage WHERE time < $1 LIMIT {_AT_ONCE})"
+
+
+class PostgresTable(RowFile):
+    """The table, as a `RowFile`: an event loop in the thread of the sink writes the rows. `clock` is in Unix seconds.
+
+    The server may start later than the gateway: rows wait in the sink until it answers.
+    """
+
+    def __init__(self, options: UsageOptions, clock: Callable[[], float] = time.time) -> None:
+        self._options = options
+        self._clock = clock
+        self._connection = PostgresConnection(
+            options.url, USAGE, TIMEOUT, schema=options.prefix, setting="usage.url", connections=1
+        )
+        self._runner: asyncio.Runner | None = None
+        self._cleaned = 0.0
+
+    def open(self) -> None:
+        """Return at once: the thread connects when there is a row."""
+
+    def write(self, rows: Sequence[UsageRow]) -> None:
+        """Insert rows. Raises ValueError; rows that were written then are not written twice."""
+        try:
+            if self._runner is None:
+                self._runner = asyncio.Runner()
+                self._runner.run(self._connection.open())
+            self._runner.run(self._write(rows))
+        except StoreError as error:
+            raise ValueError(str(error)) from None
+
+    def close(self) -> None:
+        """Close the connection. Raises ValueError."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            try:
+                runner.run(self._connection.close())
+            except StoreError as error:
+                raise ValueError(str(error)) from None
+            finally:
+                runner.close()
+
+    async def _write(self, rows: Sequence[UsageRow]) -> None:
+        for start in range(0, len(rows), _AT_ONCE):
+            await self._copy([_values(row) for row in rows[start : start + _AT_ONCE]])
+        await self._clean()
+
+    async def _copy(self, records: list[tuple[Any, ...]]) -> None:
+        from asyncpg.exceptions import UniqueViolationError
+
+        async with self._connection.call() as db:
+            try:
+                await db.copy_records_to_table(
+                    "usage", schema_name=self._options.prefix, columns=COLUMNS, records=records
+                )
+            except UniqueViolationError:
+                # They were committed although the server could not answer, or one was taken for lost.
+                await db.executemany(self._connection.sql(_INSERT), records)
+
+    async def _clean(self) -> None:
+        """Delete the rows that are too old, once a day."""
+        now, days = self._clock(), self._options.keep_days
+        if not days or now - self._cleaned < _DAY:
+            return
+        self._cleaned = now
+        oldest = datetime.fromtimestamp(now, UTC) - timedelta(days)
+        deleted = f"DELETE {_AT_ONCE}"
+        try:
+            while deleted == f"DELETE {_AT_ONCE}":
+                async with self._connection.call() as db:
+                    deleted = await db.execute(self._connection.sql(_CLEAN), oldest)
+        except StoreError as error:
+            log.warning("rows of usage that are older than usage.keep_days cannot be deleted: %s", error)
+
+
+def _values(row: UsageRow) -> tuple[Any, ...]:
+    found = {name: _value(value) for name, value in vars(row).items()}
+    others = [{name: _value(value) for name, value in part.items()} for part in row.other_models]
+    found["time"] = datetime.fromisoformat(row.time)
+    found["other_models"] = json_dumps(others).decode() if others else None
+    if (units := cost_units(row.cost)) is not None:
+        found["cost"] = Decimal(units).scaleb(-9)
+    return tuple(found.values())
+
+
+def _value(value: Any) -> Any:
+    """Return a value that PostgreSQL can store: its texts hold no zero, and its numbers have 64 bits."""
+    if type(value) is str:
+        if not value.isascii():
+            value = value.encode("utf-8", "replace").decode()
+        return value.replace("\0", "?") if "\0" in value else value
+    if type(value) is int:
+        return max(-_INTEGER_MAX, min(value, _INTEGER_MAX))
+    return value
