@@ -306,6 +306,22 @@ async def test_a_switch_of_protocols_is_no_answer(client: Client) -> None:
         await server.peers[0].gone.wait()
 
 
+async def test_a_broken_response_leaves_the_one_before_it_whole(client: Client) -> None:
+    """A connection may be used again before its last response, which has arrived, is read."""
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            long = b"HTTP/1.1 200 OK\r\n" + b"x-long: %s\r\n" % (b"x" * 4000) * 200
+            await peer.send(CHUNKED + chunk(EVENT) + LAST_CHUNK if len(server.requests) == 1 else long)
+
+    async with WireServer(handler) as server, client.ask(server.url) as asked:
+        await turns(10)
+        with pytest.raises(UpstreamError):
+            await client.body(server.url)
+        assert await asked.body() == EVENT
+
+
 class _LateTimers(StreamTimers):
     """Timers of which one ends in the same turn of the event loop as the transport's own."""
 

@@ -47,6 +47,11 @@ class PartedResponseHandler(ResponseHandler):
             self._pause_reading_for_buffer()
             self._parse_part()
 
+    def set_response_params(self, **params: Any) -> None:
+        """Expect the response to a further request. The body of the last one is complete, but may not be read yet."""
+        self._payload = None  # aiohttp would set the errors of this response as errors of that body
+        super().set_response_params(**params)
+
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Continue to parse, after the reader of the body has taken what was too much."""
         super().resume_reading(resume_parser)
