@@ -240,14 +240,25 @@ class RedisConnection:
         """Limit the time of a call, and raise StoreError for what may go wrong with it."""
         from redis.exceptions import RedisClusterException, RedisError
 
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task is not None else 0
         try:
             # One limit for waiting for a connection, opening it and the answer, each of which has its own in redis-py.
             async with asyncio.timeout(self._timeout):
                 yield
         except TimeoutError:
+            _raise_cancellation(task, cancels)
             raise StoreError(f"Redis did not answer within {self._timeout:g} s") from None
         except (RedisError, RedisClusterException, OSError) as error:
+            _raise_cancellation(task, cancels)
             raise StoreError(f"Redis: {advice(error, self._setting)}") from None
+        _raise_cancellation(task, cancels)
+
+
+def _raise_cancellation(task: asyncio.Task[Any] | None, cancels: int) -> None:
+    """Raise the cancellation of a task that redis-py has caught: while it opens a connection, it may."""
+    if task is not None and task.cancelling() > cancels:
+        raise asyncio.CancelledError
 
 
 def advice(error: Exception, setting: str = "its URL") -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.threads import RedisStore, StoreError
 from dragoman.threads.store.redis import SCHEMA
+from dragoman.threads.store.redis_connection import RedisConnection
 from support.redis_server import RedisServer, redis_server
 from support.thread_stores import ids, node
 from support.waiting import until_true
@@ -169,3 +170,24 @@ async def test_an_address_that_is_none() -> None:
 async def test_a_store_that_is_not_open() -> None:
     with pytest.raises(StoreError, match="not open"):
         await RedisStore("redis://127.0.0.1:9/0").get("k", "a")
+
+
+@pytest.mark.parametrize("error", [None, OSError("closed"), TimeoutError()])
+async def test_a_cancellation_that_the_client_catches_is_raised(error: Exception | None) -> None:
+    """A task that is cancelled at the end of a gateway would go on."""
+    connection, began = RedisConnection("redis://127.0.0.1:1/0", 30.0), asyncio.Event()
+
+    async def call() -> None:
+        async with connection.errors():
+            began.set()
+            try:
+                await asyncio.sleep(60.0)
+            except asyncio.CancelledError:
+                if error is not None:
+                    raise error from None
+
+    task = asyncio.create_task(call())
+    await began.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
