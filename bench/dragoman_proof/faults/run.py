@@ -1,4 +1,4 @@
-"""Plays a part of the matrix against a gateway in this process, and looks at what is left of it."""
+"""Plays a part of the matrix against a gateway in this process, and checks that nothing remains of it afterwards."""
 
 from __future__ import annotations
 

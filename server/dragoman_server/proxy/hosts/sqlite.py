@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
-from dragoman.threads import SqliteThread, StoreError
 from dragoman_server.proxy.hosts.interface import (
     LEASE,
     LIST_MAX,
@@ -24,8 +21,8 @@ from dragoman_server.proxy.hosts.interface import (
     Reading,
     Wanted,
 )
+from dragoman_server.proxy.sqlite_calls import SqliteCalls
 
-T = TypeVar("T")
 MIGRATIONS = (
     """
     CREATE TABLE receipts (
@@ -64,34 +61,19 @@ class SqliteHostStore:
         most_bytes: int = RECEIPT_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path
         self._kept = kept
-        self._timeout = timeout
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
-        self._thread: SqliteThread | None = None
+        self._file = SqliteCalls(path, MIGRATIONS, timeout, SETTINGS)
 
     async def open(self) -> None:
         """Open the file, and create it if it does not exist."""
-        thread = SqliteThread(self._path, MIGRATIONS, SETTINGS)
-        await thread.open()
-        self._thread = thread
+        await self._file.open()
 
     async def close(self) -> None:
         """Commit what is pending, and close the file."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await thread.close()
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._thread is None:
-            raise StoreError("the store is not open")
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._thread.run(work)
-        except TimeoutError:
-            raise StoreError(f"{self._path} did not answer within {self._timeout:g} s") from None
+        await self._file.close()
 
     async def write(self, batch: Batch) -> Wanted:
         """Write what a process has."""
@@ -111,7 +93,7 @@ class SqliteHostStore:
             watched = db.execute("SELECT 1 FROM watch WHERE until > ?", (now,)).fetchone()
             return Wanted(watched is not None, asked)
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     def _write_receipts(self, db: sqlite3.Connection, batch: Batch, now: float) -> None:
         rows = [
@@ -128,7 +110,7 @@ class SqliteHostStore:
 
     async def leave(self, process: str) -> None:
         """Remove a process."""
-        await self._run(lambda db: db.execute("DELETE FROM processes WHERE name = ?", (process,)))
+        await self._file.run(lambda db: db.execute("DELETE FROM processes WHERE name = ?", (process,)))
 
     async def read(self, position: str = "", most: int = 0, *, watch: bool = False) -> Reading:
         """Return rows and all processes."""
@@ -150,12 +132,12 @@ class SqliteHostStore:
             states = [ProcessState(*row) for row in found]
             return Reading(str(rows[-1][0]) if rows else position, [data for _, data in rows], states)
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def receipt(self, request_id: str) -> FoundReceipt | None:
         """Return a receipt, or None if it is not there."""
         query, values = "SELECT owner, view FROM receipts WHERE id = ? AND at > ?", (request_id, self._since())
-        row = await self._run(lambda db: db.execute(query, values).fetchone())
+        row = await self._file.run(lambda db: db.execute(query, values).fetchone())
         return FoundReceipt(*row) if row is not None else None
 
     def _since(self) -> float:
@@ -165,7 +147,7 @@ class SqliteHostStore:
         """Return the summaries of the last receipts of an owner."""
         query = "SELECT summary FROM receipts WHERE owner = ? AND at > ? ORDER BY at DESC, rowid DESC LIMIT ?"
         values = (owner, self._since(), min(most, LIST_MAX))
-        return [data for (data,) in await self._run(lambda db: db.execute(query, values).fetchall())]
+        return [data for (data,) in await self._file.run(lambda db: db.execute(query, values).fetchall())]
 
     async def ask(self, process: str, request_id: str) -> None:
         """Let a process write the receipt of a request that is still open."""
@@ -175,7 +157,7 @@ class SqliteHostStore:
             db.execute("DELETE FROM asked WHERE until <= ?", (now,))
             db.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", (process, request_id, now + WATCH))
 
-        await self._run(work)
+        await self._file.run(work)
 
 
 def _write_state(db: sqlite3.Connection, batch: Batch, now: float) -> None:

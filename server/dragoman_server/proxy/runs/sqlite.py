@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-from dragoman.threads import SqliteThread, StoreError
 from dragoman_server.proxy.runs.interface import (
     LEASE,
     READ_BYTES,
@@ -23,8 +20,8 @@ from dragoman_server.proxy.runs.interface import (
     Run,
     RunId,
 )
+from dragoman_server.proxy.sqlite_calls import SqliteCalls
 
-T = TypeVar("T")
 MIGRATIONS = (
     """
     CREATE TABLE runs (
@@ -53,31 +50,16 @@ class SqliteRunStore:
     """The runs in the file at `path`. One call may take `timeout` seconds; `clock` returns Unix seconds."""
 
     def __init__(self, path: str, *, timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
-        self._path = path
-        self._timeout = timeout
         self._clock = clock
-        self._thread: SqliteThread | None = None
+        self._file = SqliteCalls(path, MIGRATIONS, timeout, SETTINGS)
 
     async def open(self) -> None:
         """Open the file, and create it if it does not exist."""
-        thread = SqliteThread(self._path, MIGRATIONS, SETTINGS)
-        await thread.open()
-        self._thread = thread
+        await self._file.open()
 
     async def close(self) -> None:
         """Commit what is pending, and close the file."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await thread.close()
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._thread is None:
-            raise StoreError("the store is not open")
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._thread.run(work)
-        except TimeoutError:
-            raise StoreError(f"{self._path} did not answer within {self._timeout:g} s") from None
+        await self._file.close()
 
     async def begin(self, run: NewRun) -> bool:
         """Add a run. Return False if its owner has too many that are open."""
@@ -93,16 +75,16 @@ class SqliteRunStore:
             db.execute(f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             return True
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
         """Write changes, and renew the leases of the runs. None stands for a run of another host."""
-        return await self._run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
+        return await self._file.run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
 
     async def get(self, name: RunId) -> Run | None:
         """Return a run, or None if it is not there."""
         query = f"SELECT {_RUN}, head, state FROM runs {_NAMED}"
-        row = await self._run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
+        row = await self._file.run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
         return _read_run(row) if row is not None else None
 
     async def read(self, positions: Sequence[Position]) -> list[Rest | None]:
@@ -116,12 +98,12 @@ class SqliteRunStore:
                 found.append(rest)
             return found
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def cancel(self, name: RunId) -> bool:
         """Set the mark that a run be cancelled. Return False for one that does not run."""
         query = f"UPDATE runs SET cancelled = 1 {_NAMED} AND running"
-        return await self._run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
+        return await self._file.run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
 
     async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
         """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
@@ -132,7 +114,7 @@ class SqliteRunStore:
             only = "AND (:before IS NULL OR reader = :before)"
             db.execute(f"UPDATE runs SET reader = :reader, reader_until = :until {_NAMED} {only}", values)
 
-        await self._run(work)
+        await self._file.run(work)
 
     async def take(self, host: str, most: int) -> list[LostRun]:
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
@@ -152,7 +134,7 @@ class SqliteRunStore:
                 )
             return [LostRun(RunId(*row[:2]), _read_run(row[3:]), row[2]) for row in rows]
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def remove(self, names: Sequence[RunId]) -> None:
         """Delete runs."""
@@ -161,7 +143,7 @@ class SqliteRunStore:
             for name in names:
                 _remove(db, name)
 
-        await self._run(work)
+        await self._file.run(work)
 
 
 def _named(name: RunId, now: float) -> dict[str, str | float | None]:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-from dragoman.threads import SqliteThread
 from dragoman_server.proxy.shared_routing.interface import (
     ISSUER_SECONDS,
     ISSUERS_MAX,
     LEASE,
     Answer,
     RetryClaim,
-    StoreError,
 )
 from dragoman_server.proxy.shared_routing.law import WINDOW, Holder, decide, grant_retries
+from dragoman_server.proxy.sqlite_calls import SqliteCalls
 from dragoman_server.routing.shared_slots import Grant, PlaceClaim
 
-T = TypeVar("T")
 _LEASE_MS, _ISSUER_MS = int(LEASE * 1000), ISSUER_SECONDS * 1000
 MIGRATIONS = (
     """
@@ -49,31 +45,16 @@ class SqliteRoutingStore:
     """The store in the file at `path`. One call may take `timeout` seconds; `clock` returns Unix seconds."""
 
     def __init__(self, path: str, *, timeout: float, clock: Callable[[], float] = time.time) -> None:
-        self._path = path
-        self._timeout = timeout
         self._clock = clock
-        self._thread: SqliteThread | None = None
+        self._file = SqliteCalls(path, MIGRATIONS, timeout)
 
     async def open(self) -> None:
         """Open the file, and create it if it does not exist."""
-        thread = SqliteThread(self._path, MIGRATIONS)
-        await thread.open()
-        self._thread = thread
+        await self._file.open()
 
     async def close(self) -> None:
         """Commit what is pending, and close the file."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await thread.close()
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._thread is None:
-            raise StoreError("the store is not open")
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._thread.run(work)
-        except TimeoutError:
-            raise StoreError(f"{self._path} did not answer within {self._timeout:g} s") from None
+        await self._file.close()
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -89,7 +70,7 @@ class SqliteRoutingStore:
             grants = [_claim(db, process, claim, now) for claim in claims]
             return Answer(processes, _count(db, retries, now // 1000), grants)
 
-        return await self._run(work)
+        return await self._file.run(work)
 
     async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
@@ -104,7 +85,7 @@ class SqliteRoutingStore:
                 rows = db.execute(oldest, (owner, number - ISSUERS_MAX)).fetchall()
                 db.executemany("DELETE FROM issuers WHERE owner = ? AND response = ?", [(owner, *row) for row in rows])
 
-        await self._run(work)
+        await self._file.run(work)
 
     async def find_issuer(self, owner: str, response: str) -> str | None:
         """Return the issuer of a response; None if it is not known."""
@@ -115,7 +96,7 @@ class SqliteRoutingStore:
             row = db.execute(query, (now, owner, response, now - _ISSUER_MS)).fetchone()
             return row[0] if row is not None else None
 
-        return await self._run(work)
+        return await self._file.run(work)
 
 
 def _claim(db: sqlite3.Connection, process: str, claim: PlaceClaim, now: int) -> Grant:

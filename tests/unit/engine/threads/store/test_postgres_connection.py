@@ -167,7 +167,7 @@ async def test_there_are_at_most_so_many_connections(postgres: PostgresServer) -
 
 
 async def test_a_listener_has_a_connection_of_its_own(postgres: PostgresServer) -> None:
-    async with connected(postgres.url, schema="heard", connections=1) as connection:
+    async with connected(postgres.url, schema="notified", connections=1) as connection:
         found: asyncio.Queue[str] = asyncio.Queue()
         async with connection.listening() as listener:
             await listener.add_listener("news", lambda *call: found.put_nowait(call[-1]))
