@@ -1,6 +1,6 @@
-"""The accounts of one gateway: its named keys, their limits, and the health of the store that holds both.
+"""The accounts of one gateway: the limits of its named keys, and the health of the store that holds them.
 
-On the request's way there is at most one call of the store, when the request is admitted; keys are compared in memory.
+On the request's way there is at most one call of the store, when the request is admitted.
 Everything else runs in two tasks: one sends settlements, the other one renews leases, reads changed keys, and tries a
 store that did not answer.
 """
@@ -15,13 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from dragoman import Dialect, DragomanError, Failure, Usage
-from dragoman.errors import FailureKind, FailureOrigin
+from dragoman import Dialect, Usage
 from dragoman.gateway import ServiceReport
-from dragoman_server.accounts.key_reader import KeyReader
-from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.keys.secret import id_of
+from dragoman_server.accounts.known_keys import KnownKeys, store_unavailable
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     IN_COST,
@@ -39,10 +36,10 @@ from dragoman_server.accounts.limits.prices import Prices, cost_units, money
 from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
 from dragoman_server.accounts.settlements import Settlements
-from dragoman_server.accounts.store.create import create_key_store, create_store
-from dragoman_server.accounts.store.interface import AccountStore, Lease, StoredKeys, StoreError
+from dragoman_server.accounts.store.create import create_store
+from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
-from dragoman_server.accounts.store.options import CLOSED, NEEDS_REDIS, StoreOptions
+from dragoman_server.accounts.store.options import CLOSED, StoreOptions
 from dragoman_server.observability.metric_families import (
     LIMIT_REJECTIONS,
     SETTLEMENTS_DROPPED,
@@ -84,21 +81,13 @@ class Accounts:
         now: Callable[[], float] = time.time,
         store: AccountStore | None = None,
     ) -> None:
-        self._records = tuple(records)
         self._options = options
         self._totals = totals
         self._prices = prices
         self._now = now
         self._store = create_store(options, now) if store is None else store
-        self._key_store = create_key_store(options) if store is None else None
-        """The store of the keys; None if it is that of the limits."""
-        self._reader = KeyReader(self._key_store or self._store, self._use)
-        self._stored: Sequence[KeyRecord] = ()
-        """The keys of the store."""
+        self.keys = KnownKeys(records, options, store=self._store, guarded=self._guarded, totals=totals, now=now)
         self._is_remarked = False
-        self._read_at: tuple[float, float] | None = None
-        """The time of the store's clock, and that of the event loop then; None as long as the gateway's own counts."""
-        self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
         memory = self._store if isinstance(self._store, MemoryAccountStore) else None
         # They work at once; None for a store that is waited for.
@@ -109,10 +98,6 @@ class Accounts:
         self._tasks: list[asyncio.Task[None]] = []
         self.healthy = True
         """False while the store of the limits does not answer."""
-        self.keys_healthy = True
-        """False while a store of the keys alone does not answer."""
-        if not options.holds_keys:
-            self._reader.known = True
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -121,16 +106,12 @@ class Accounts:
         await self._store.open()
         self._totals.put(STORE_UP, (), 1)
         run = asyncio.get_running_loop().create_task
-        if (keys := self._key_store) is not None:
-            await keys.open()
-            with suppress(StoreError):
-                await self._reader.read(self._read_apart)
+        await self.keys.open()
         with suppress(StoreError):
             await self._refresh()
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
-        if keys is not None:
-            follow = self._reader.follow(self._read_apart, keys.follow, lambda: self._options.refresh)
-            self._tasks.append(run(follow))
+        if (following := self.keys.follow()) is not None:
+            self._tasks.append(following)
 
     @property
     def is_open(self) -> bool:
@@ -149,17 +130,14 @@ class Accounts:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(StoreError):
             await self._store.close()
-        if self._key_store is not None:
-            with suppress(StoreError):
-                await self._key_store.close()
+        await self.keys.close()
 
     def configure(self, records: Sequence[KeyRecord], options: StoreOptions) -> bool:
         """Use these keys of a new configuration. Return False if its store is another one, which needs a restart."""
-        self._records = tuple(records)
         same = _place(options) == _place(self._options)
         if same:
             self._options = options
-        self._keyring = Keyring((*self._records, *self._stored))
+        self.keys.configure(records, self._options)
         return same
 
     async def _maintain(self) -> None:
@@ -174,7 +152,7 @@ class Accounts:
                 if now - renewed >= RENEW:
                     renewed = now
                     await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
-                if now - refreshed >= self._options.refresh or not self.keys_known:
+                if now - refreshed >= self._options.refresh or not self.keys.known:
                     refreshed = now
                     await self._refresh()
             except StoreError:
@@ -189,8 +167,7 @@ class Accounts:
             for remark in await self._guarded("remarks", self._store.remarks):
                 log.warning("%s", remark)
             self._is_remarked = True
-        await self._read_keys()
-        await self._read_clock()
+        await self.keys.refresh()
 
     # --- health ------------------------------------------------------------------------------------------------------
 
@@ -218,70 +195,6 @@ class Accounts:
             "the store of limits answers again; ended requests that it did not count yet: %d", len(self._settlements)
         )
         self._settlements.resume()
-
-    # --- keys --------------------------------------------------------------------------------------------------------
-
-    @property
-    def keys_known(self) -> bool:
-        """True if the keys of the store were read, or it holds none."""
-        return self._reader.known
-
-    @property
-    def keys_lost(self) -> bool:
-        """True while the store has lost keys. Those that were read before stay valid."""
-        return self._reader.lost
-
-    async def _read_keys(self) -> None:
-        """Read the keys of the store of limits if they have changed. Raises StoreError."""
-        if self._options.holds_keys and self._key_store is None:
-            await self._reader.read(lambda call: self._guarded("keys", call))
-
-    async def _read_apart(self, call: Callable[[], Awaitable[StoredKeys | None]]) -> StoredKeys | None:
-        """Call the store of the keys alone. Its failures leave the limits as they are. Raises StoreError."""
-        try:
-            found = await call()
-        except StoreError as error:
-            self._totals.add(STORE_ERRORS, ("keys",))
-            if self.keys_healthy:
-                self.keys_healthy = False
-                log.error("the store of keys does not answer, those that were read before stay valid: %s", error)
-            raise
-        if not self.keys_healthy:
-            self.keys_healthy = True
-            log.warning("the store of keys answers again")
-        return found
-
-    def _use(self, stored: Sequence[KeyRecord]) -> None:
-        """Use these keys of the store."""
-        self._stored = stored
-        self._keyring = Keyring((*self._records, *stored))
-        limited = next((record.name for record in stored if record.limits), None)
-        if limited is not None and self._key_store is not None and self._settle_now is not None:
-            log.warning("the limits of key %s count for each process alone: store.limits_url %s", limited, NEEDS_REDIS)
-
-    async def _read_clock(self) -> None:
-        """Read the clock of the store if a key expires. Raises StoreError."""
-        if self._grant_now is None and self._keyring.expires:
-            now = await self._guarded("now", self._store.now)
-            self._read_at = now, asyncio.get_running_loop().time()
-
-    def now(self) -> float:
-        """Return Unix seconds by the clock of the store, by which keys expire."""
-        if self._read_at is None:
-            return self._now()
-        then, at = self._read_at
-        return then + asyncio.get_running_loop().time() - at
-
-    def find(self, key: str) -> KeyRecord | None:
-        """Return the record of a client's key; None for an unknown key.
-
-        Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read, or the
-        store has lost some.
-        """
-        record = self._keyring.find(key)
-        if record is None and (not self._reader.known or self._reader.lost) and id_of(key) is not None:
-            raise _unavailable("the API keys cannot be read at the moment; try again later")
-        return record
 
     # --- limits ------------------------------------------------------------------------------------------------------
 
@@ -412,7 +325,7 @@ class Accounts:
         """Admit a request that the store could not check, or raise DragomanError."""
         if self._options.on_failure == CLOSED:
             self._totals.add(STORE_UNCHECKED, ("rejected",))
-            raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
+            raise store_unavailable("the limits of this API key cannot be checked at the moment; try again later")
         self._totals.add(STORE_UNCHECKED, ("admitted",))
 
     def settle(
@@ -466,9 +379,3 @@ class Accounts:
 def _place(options: StoreOptions) -> StoreOptions:
     """Return the options without those that a reload may change."""
     return replace(options, timeout=0.0, on_failure="", refresh=0.0, reserve=False, reserve_tokens=0)
-
-
-def _unavailable(message: str) -> DragomanError:
-    failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
-    failure.headers["retry-after"] = "1"
-    return DragomanError(failure)

@@ -26,7 +26,7 @@ from dragoman_server.proxy.betas import HEADER, betas_of, header_of
 from dragoman_server.proxy.error_response import client_failure
 
 if TYPE_CHECKING:
-    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.accounts.known_keys import KnownKeys
 
 GATEWAY_KEY: Final = "x-dragoman-key"
 """Header of the gateway's own key, for clients whose other headers have a login at a vendor."""
@@ -187,17 +187,17 @@ def check_model(key: KeyRecord | None, model: str) -> None:
         raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="model_not_permitted"))
 
 
-def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str]) -> Caller:
+def check_named(keys: KnownKeys, config: Config, headers: Mapping[str, str]) -> Caller:
     """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
     refusal = ""
     presented = presented_keys(headers)
     for key in presented:
         if not key.startswith(PREFIX):
             continue
-        record = accounts.find(key)
+        record = keys.find(key)
         if record is None:
             refusal = refusal or ("invalid API key" if id_of(key) is not None else "")
-        elif record.expires is not None and record.expired(accounts.now()):
+        elif record.expires is not None and record.expired(keys.now()):
             refusal = "the API key has expired"
         else:
             return _tuple(Caller, (record.hash.digest, None, record))

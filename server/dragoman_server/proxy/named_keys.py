@@ -46,23 +46,23 @@ class NamedKeys:
     @property
     def keys_unavailable(self) -> bool:
         """True while a store of the keys alone does not answer."""
-        return self.accounts is not None and not self.accounts.keys_healthy
+        return self.accounts is not None and not self.accounts.keys.healthy
 
     @property
     def keys_known(self) -> bool:
         """False as long as the keys in the store were never read."""
-        return self.accounts is None or self.accounts.keys_known
+        return self.accounts is None or self.accounts.keys.known
 
     @property
     def keys_lost(self) -> bool:
         """True while the store has lost keys."""
-        return self.accounts is not None and self.accounts.keys_lost
+        return self.accounts is not None and self.accounts.keys.lost
 
     def name_in(self, headers: Mapping[str, str]) -> str:
         """Return the name of the named key in a request's headers, or an empty text."""
         if self.accounts is not None:
             for key in presented_keys(headers):
-                if (record := self.accounts.find(key)) is not None:
+                if (record := self.accounts.keys.find(key)) is not None:
                     return record.name
         return ""
 

@@ -75,5 +75,5 @@ async def identify(services: Services, request: web.Request) -> Caller:
     if not loaded.requires_key:
         return WITHOUT_KEY
     if (accounts := services.named_keys.accounts) is not None and loaded.named_keys:
-        return check_named(accounts, loaded.config, request.headers)
+        return check_named(accounts.keys, loaded.config, request.headers)
     return Caller(check_inbound(loaded.config, request.headers))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -17,12 +15,9 @@ from dragoman import Dialect, DragomanError, Usage
 from dragoman_server.accounts import accounts as module
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
-from dragoman_server.accounts.store.create import create_key_store
-from dragoman_server.accounts.store.interface import Lease, StoredKeys, StoreError
+from dragoman_server.accounts.store.interface import Lease
 from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import (
     SETTLEMENTS_DROPPED,
     STORE_ERRORS,
@@ -30,76 +25,18 @@ from dragoman_server.observability.metric_families import (
     STORE_UP,
     Totals,
 )
-from dragoman_server.proxy.auth import check_named
+from support.fragile_store import REDIS, Fragile, opened
 from support.named_keys import made
-from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.waiting import until
 
 CHAT = Dialect.CHAT
-REDIS = StoreOptions("redis", url="redis://127.0.0.1:1/0", refresh=0.02)
-
-
-class Fragile:
-    """A store in memory that can be away, or answer after it has done its work and the caller has given up."""
-
-    def __init__(self) -> None:
-        memory = self._memory = MemoryAccountStore()
-        self.open, self.close = memory.open, memory.close
-        self.spent, self.put_key, self.remove_key = memory.spent, memory.put_key, memory.remove_key
-        self.cool, self.cooldowns, self.now = memory.cool, memory.cooldowns, memory.now
-        self.remarks = memory.remarks
-        self.away = False
-        self.late = False
-        self.gate: asyncio.Event | None = None
-        self.renewed: list[str] = []
-
-    def _check(self) -> None:
-        if self.away:
-            raise StoreError("away")
-
-    async def ping(self) -> None:
-        self._check()
-
-    async def admit(self, claim: Claim) -> Outcome:
-        self._check()
-        outcome = await self._memory.admit(claim)
-        if self.gate is not None:
-            await self.gate.wait()
-        if self.late:
-            raise StoreError("late")
-        return outcome
-
-    async def settle(self, settlements: Sequence[Settlement]) -> None:
-        self._check()
-        await self._memory.settle(settlements)
-
-    async def renew(self, leases: Any) -> None:
-        self._check()
-        self.renewed += [lease for _, lease in leases]
-
-    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
-        self._check()
-        return await self._memory.keys(known)
 
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TICK", 0.02)
     monkeypatch.setattr(module, "RENEW", 0.05)
-
-
-@asynccontextmanager
-async def opened(
-    store: Fragile, *records: KeyRecord, options: StoreOptions = REDIS
-) -> AsyncIterator[tuple[Accounts, Totals]]:
-    totals = Totals()
-    accounts = Accounts(records, options, totals=totals, store=store)
-    await accounts.open()
-    try:
-        yield accounts, totals
-    finally:
-        await accounts.close()
 
 
 async def spent(store: Fragile, record: KeyRecord) -> int:
@@ -210,39 +147,6 @@ async def test_the_estimate_stays_where_nothing_better_is_known(usage: Usage | N
         assert await spent(store, record) == counted
 
 
-async def test_keys_of_the_configuration_are_known_without_the_store() -> None:
-    store, (key, record) = Fragile(), made()
-    store.away = True
-    unknown, of_store = made("bob")
-    async with opened(store, record) as (accounts, _):
-        assert accounts.find(key) is record
-        with pytest.raises(DragomanError) as caught:
-            accounts.find(unknown)
-        assert caught.value.failure.status == 503
-        await store.put_key(of_store)
-        store.away = False
-        await until(lambda: accounts.healthy)
-        await until(lambda: accounts.keys_known)
-        assert accounts.find(unknown) == of_store
-
-
-async def test_keys_that_were_read_stay_valid_during_an_outage() -> None:
-    store, (key, record) = Fragile(), made()
-    await store.put_key(record)
-    async with opened(store) as (accounts, _):
-        store.away = True
-        await until(lambda: not accounts.healthy)
-        assert accounts.find(key) == record
-        assert accounts.find(made()[0]) is None
-
-
-async def test_a_store_without_keys_is_not_asked_for_them() -> None:
-    store, (_, record) = Fragile(), made()
-    await store.put_key(record)
-    async with opened(store, options=replace(REDIS, keys=False)) as (accounts, _):
-        assert len(accounts._keyring) == 0
-
-
 async def test_another_store_needs_a_restart() -> None:
     store = Fragile()
     async with opened(store) as (accounts, _):
@@ -322,66 +226,3 @@ async def test_a_gateway_whose_clock_is_wrong_leaves_the_budgets_of_all(
     finally:
         for each in (right, wrong, other):
             await each.close()
-
-
-@pytest.mark.parametrize("days", [-40, 40])
-async def test_a_key_expires_by_the_clock_of_the_store(redis: RedisServer, days: int) -> None:
-    options = StoreOptions("redis", url=redis.url, prefix="expiring", timeout=5.0, keys=False)
-    now = time.time()
-    (key, valid), (old, expired) = made("a", expires=now + 86_400), made("b", expires=now - 86_400)
-    accounts = Accounts((valid, expired), options, totals=Totals(), now=lambda: time.time() + days * 86_400)
-    await accounts.open()
-    try:
-        assert abs(accounts.now() - now) < 3600
-        config = replace(Config(), keys={"a": valid, "b": expired})
-        assert check_named(accounts, config, {"x-api-key": key}).key is valid
-        with pytest.raises(DragomanError, match="expired"):
-            check_named(accounts, config, {"x-api-key": old})
-    finally:
-        await accounts.close()
-    in_memory = Accounts((valid, expired), StoreOptions(), totals=Totals(), now=lambda: now + days * 86_400)
-    assert in_memory.now() == now + days * 86_400
-
-
-@pytest.mark.parametrize("shared", [True, False])
-async def test_keys_in_postgresql_are_read_at_once_and_limits_count_elsewhere(
-    postgres: PostgresServer, redis: RedisServer, caplog: pytest.LogCaptureFixture, shared: bool
-) -> None:
-    (key, record), (_, limited) = made(), made("bob", daily_tokens=1000)
-    common: dict[str, Any] = {"url": postgres.url, "timeout": 5.0, "refresh": 3600.0}
-    options = StoreOptions("postgresql", limits_url=redis.url if shared else "", prefix=f"accounts-{shared}", **common)
-    accounts = Accounts((), options, totals=Totals())
-    await accounts.open()
-    assert (accounts.keys_known, accounts.keys_healthy) == (True, True)
-    store = create_key_store(options)
-    assert store is not None
-    await store.open()
-    await store.put_key(record)
-    await until(lambda: accounts.find(key) == record)
-    await store.put_key(limited)
-    await until(lambda: len(accounts._keyring) == 2)
-    claim = await accounts.admit(limited, "lease", CHAT, "m", 10)
-    accounts.settle(claim, Usage(input_total=10, output_total=5), "m", sent=True)
-    assert ("the limits of key bob count for each process alone" in caplog.text) is not shared
-    await store.remove_key(record.id)
-    await until(lambda: accounts.find(key) is None)
-    await accounts.close()
-    await store.close()
-
-
-async def test_an_outage_of_the_keys_leaves_the_limits_as_they_are(redis: RedisServer) -> None:
-    options = StoreOptions("postgresql", url="postgresql://127.0.0.1:1/d", limits_url=redis.url, timeout=5.0)
-    totals = Totals()
-    (key, record), (unknown, _) = made(requests_per_minute=1), made("bob")
-    accounts = Accounts((record,), options, totals=totals)
-    await accounts.open()
-    assert (accounts.healthy, accounts.keys_healthy, accounts.keys_known) == (True, False, False)
-    assert accounts.find(key) == record
-    with pytest.raises(DragomanError) as caught:
-        accounts.find(unknown)
-    assert caught.value.failure.status == 503
-    await accounts.admit(record, "1", CHAT, "m", 10)
-    with pytest.raises(DragomanError) as caught:
-        await accounts.admit(record, "2", CHAT, "m", 10)
-    assert caught.value.failure.status == 429
-    await accounts.close()

@@ -133,9 +133,9 @@ async def test_keys_that_could_not_be_read_make_it_unready() -> None:
         accounts = entrance.gateway.services.named_keys.accounts
         assert accounts is not None
         accounts.healthy = False
-        accounts._reader.known = False
+        accounts.keys._reader.known = False
         assert (await asked(entrance))[0] == 503
-        accounts._reader.known = True
+        accounts.keys._reader.known = True
         assert (await asked(entrance))[0] == 200
         accounts.healthy = True
 
