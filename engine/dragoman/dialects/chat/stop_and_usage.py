@@ -157,7 +157,8 @@ def read_usage(obj: Any) -> Usage | None:
         reasoning = count_of(details.get("reasoning_tokens"))
     if given is not None and made is not None:
         total = obj.get("total_tokens")
-        if (total is None or total == given + made) and (reasoning or 0) <= made and (read or 0) <= given:
+        cached = (read or 0) + (written or 0)
+        if (total is None or total == given + made) and (reasoning or 0) <= made and cached <= given:
             return Usage(given, read, written, made, reasoning, hour)
     usage = inclusive_usage(given, read, written, made, reasoning, count_of(obj.get("total_tokens")))
     usage.cache_write_1h = hour

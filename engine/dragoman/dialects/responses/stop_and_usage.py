@@ -85,7 +85,7 @@ def read_usage(obj: Any) -> Usage | None:
         if (
             (total is None or total == input_total + output_total)
             and (reasoning or 0) <= output_total
-            and (read or 0) <= input_total
+            and (read or 0) + (written or 0) <= input_total
         ):
             return Usage(input_total, read, written, output_total, reasoning)
     return inclusive_usage(input_total, read, written, output_total, reasoning, read_count(obj, "total_tokens"))

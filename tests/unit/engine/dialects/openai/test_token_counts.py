@@ -55,5 +55,16 @@ def test_counts_of_every_reader_include_everything(case: str) -> None:
         assert written == Usage(given, sent[1] or 0, 0, made, reasoning or 0)
 
 
+@pytest.mark.parametrize("total", [None, 30])
+@pytest.mark.parametrize(("cached", "written"), [(0, 60), (60, 0), (8, 4), (60, 5)])
+def test_tokens_read_from_and_written_to_a_cache_count_together(cached: int, written: int, total: int | None) -> None:
+    details = {"cached_tokens": cached, "cache_write_tokens": written}
+    expected = Usage(10 + cached + written, cached, written, 20, None)
+    counts: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": 20, "prompt_tokens_details": details}
+    assert chat.read_usage(counts | {"total_tokens": total}) == expected
+    counts = {"input_tokens": 10, "output_tokens": 20, "input_tokens_details": details}
+    assert responses.read_usage(counts | {"total_tokens": total}) == expected
+
+
 def test_a_sum_above_the_greatest_count_is_unknown() -> None:
     assert inclusive_usage(1, None, None, 10**10 - 1, 10**10, None) == Usage(1, None, None, None, 10**10)
