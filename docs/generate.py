@@ -25,7 +25,7 @@ from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
 from dragoman.translate_request import Translation
 from dragoman_server.config.host_doors import BEDROCK, DOORS, HostDoor
-from dragoman_server.config.host_profiles import HOSTS, OF_MESSAGES, PATTERNS
+from dragoman_server.config.host_profiles import HOSTS, OF_VENDOR, PATTERNS
 from dragoman_server.config.json_schema import schema_text
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS, SHORT, Kind
 from dragoman_server.observability.metrics import CLIENT_KEY, REASON_KINDS
@@ -251,7 +251,7 @@ def profiles() -> str:
     hosts: dict[str, list[str]] = {}
     for host, name in (*HOSTS.items(), *PATTERNS.items()):
         hosts.setdefault(name, []).append(f"`{host}`")
-    hosts |= {other: hosts[name] for name, other in OF_MESSAGES.items()}
+    hosts |= {other: hosts[name] for (name, _), other in OF_VENDOR.items()}
     rows: dict[str, list[str]] = {
         "openai": ["OpenAI", "chat, responses", "–"],
         "anthropic": ["Anthropic", "messages", "–"],

@@ -1,6 +1,7 @@
 """Names for programs that are gateways: what the server of this project is built on, beyond `dragoman` itself.
 
     requests       parse_body forward edit_members EFFORTS ReplyOptions StoredReply
+    dialects       CLIENT_DIALECTS DEFAULT_DIALECT STORED_DIALECT WireFacts path_with
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
     errors         read_error for_client redact quote tidy is_secret short_repr changed_fields
@@ -25,9 +26,12 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.canonical.events import Event
 from dragoman.canonical.request import EFFORTS
 from dragoman.canonical.service_report import ServiceReport
+from dragoman.dialects import CLIENT_DIALECTS, COUNT_ENDPOINTS, DEFAULT_DIALECT, STORED_DIALECT
+from dragoman.dialects.count_endpoint import CountEndpoint
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
+from dragoman.dialects.facts import WireFacts, path_with
 from dragoman.dialects.http_errors import read_error
 from dragoman.dialects.openai.endpoint_usage import AUDIO_TOKENS
 from dragoman.dialects.shared.model_lists import (
@@ -37,7 +41,6 @@ from dragoman.dialects.shared.model_lists import (
     model_list_query,
     read_model_list,
 )
-from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.model_sizes import ModelSizes, documented_sizes
@@ -55,16 +58,14 @@ if TYPE_CHECKING:
     from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
     from dragoman.dialects.messages.request.output_cap import lower_cap
     from dragoman.dialects.openai.forwarded_events import ForwardedEvents
-    from dragoman.dialects.responses.websocket.client_frame import (
+    from dragoman.dialects.responses.websocket import (
         RESPONSE_CREATE,
         RESPONSE_STEER,
         ClientFrame,
-        join_items,
-    )
-    from dragoman.dialects.responses.websocket.output_items import OutputItems
-    from dragoman.dialects.responses.websocket.server_frames import (
+        OutputItems,
         error_frame,
         heartbeat_frame,
+        join_items,
         steer_failed_frame,
         stream_id_tail,
         warm_up_frames,
@@ -75,7 +76,9 @@ if TYPE_CHECKING:
 __all__ = (
     "AUDIO_TOKENS",
     "BUILTIN_PROFILES",
+    "CLIENT_DIALECTS",
     "COUNT_ENDPOINTS",
+    "DEFAULT_DIALECT",
     "DEFAULT_KNOBS",
     "DEFAULT_LIMITS",
     "DIRECTIONS",
@@ -85,6 +88,7 @@ __all__ = (
     "PROFILE_FIELDS",
     "RESPONSE_CREATE",
     "RESPONSE_STEER",
+    "STORED_DIALECT",
     "VENDOR_PROFILES",
     "ClientFrame",
     "CountEndpoint",
@@ -106,6 +110,7 @@ __all__ = (
     "TokenEstimate",
     "ValidationSample",
     "Violation",
+    "WireFacts",
     "boundary_of",
     "changed_fields",
     "conversation_digest",
@@ -120,6 +125,7 @@ __all__ = (
     "lower_cap",
     "model_list_query",
     "parse_body",
+    "path_with",
     "quote",
     "read_error",
     "read_model_list",
@@ -132,27 +138,30 @@ __all__ = (
     "warm_up_frames",
 )
 
+_WEBSOCKET: Final = (
+    "RESPONSE_CREATE",
+    "RESPONSE_STEER",
+    "ClientFrame",
+    "OutputItems",
+    "error_frame",
+    "heartbeat_frame",
+    "join_items",
+    "steer_failed_frame",
+    "stream_id_tail",
+    "warm_up_frames",
+)
 _MODULES: Final = {
-    "RESPONSE_CREATE": "dialects.responses.websocket.client_frame",
-    "RESPONSE_STEER": "dialects.responses.websocket.client_frame",
-    "ClientFrame": "dialects.responses.websocket.client_frame",
+    **dict.fromkeys(_WEBSOCKET, "dialects.responses.websocket"),
     "FormField": "wire.multipart",
     "ForwardedEvents": "dialects.openai.forwarded_events",
-    "OutputItems": "dialects.responses.websocket.output_items",
     "PromptAgreement": "dialects.common_prompt_prefix",
     "PromptDigest": "dialects.common_prompt_prefix",
     "TokenCounter": "dialects.count_tokens",
     "TokenEstimate": "dialects.count_tokens",
     "boundary_of": "wire.multipart",
     "conversation_digest": "dialects.common_prompt_prefix",
-    "error_frame": "dialects.responses.websocket.server_frames",
-    "heartbeat_frame": "dialects.responses.websocket.server_frames",
-    "join_items": "dialects.responses.websocket.client_frame",
     "lower_cap": "dialects.messages.request.output_cap",
-    "steer_failed_frame": "dialects.responses.websocket.server_frames",
-    "stream_id_tail": "dialects.responses.websocket.server_frames",
     "vocabulary_installed": "tokens.by_vocabulary",
-    "warm_up_frames": "dialects.responses.websocket.server_frames",
 }
 """The modules of the names that most gateways do not use. Each is imported when one of its names is first used."""
 

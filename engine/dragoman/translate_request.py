@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
+from dragoman.dialects import DEFAULT_DIALECT
 from dragoman.dialects.convert_request import convert_request
 from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.dialects.openai.refused_fields import without_refused
@@ -150,4 +150,4 @@ def forward(
             body = rename_model(body, payload, upstream_model)
     context = ReplyContext(model, options.created, options.request_id, knobs=knobs, limits=limits, validate=False)
     context.clock, context.secrets, context.own_key = options.clock, options.secrets, options.own_key
-    return Translation(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, stream, context, upstream_model)
+    return Translation(DIRECTIONS[DEFAULT_DIALECT, DEFAULT_DIALECT], body, stream, context, upstream_model)

@@ -11,7 +11,6 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, reply_of
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
-from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
@@ -388,7 +387,7 @@ class Translation:
         return self._written(events, validates=self.context.validates())
 
     def _note_id(self, response_id: object) -> None:
-        if self.direction.client.dialect is Dialect.RESPONSES and type(response_id) is str:
+        if self.direction.client.dialect.facts.stored and type(response_id) is str:
             self.context.response_id = response_id
 
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:

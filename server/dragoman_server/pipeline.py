@@ -90,8 +90,8 @@ def _translated(services: Services, client: Dialect) -> Steps:
         connect,
         *_when(instruments.tracer is not None, trace_call),
         *capture_calls,
-        *_when(client is not Dialect.MESSAGES, lower_output_cap),
-        *_when(client is Dialect.RESPONSES, expect_response),
+        *_when(not client.facts.output_cap, lower_output_cap),
+        *_when(client.facts.stored, expect_response),
         *_when(loaded.config.server.ui, record_stream),
         *_when(instruments.usage.keeps_begun, book_begun),
     )
@@ -128,7 +128,7 @@ def explained(services: Services, client: Dialect) -> Steps:
 
 def _conversation(services: Services, client: Dialect) -> Steps:
     """Return the steps of the Responses API before the translation."""
-    if client is not Dialect.RESPONSES:
+    if not client.facts.stored:
         return ()
     if not services.responses.stores:
         return (plan_compaction, compact)

@@ -13,8 +13,7 @@ from aiohttp import ClientSession
 
 from conformance.samples import PNG
 from conformance.served import Served, anthropic_sdk, openai_sdk, serving
-from dragoman.dialects import Dialect
-from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS
+from dragoman.dialects import COUNT_ENDPOINTS, Dialect
 from dragoman.tokens.by_vocabulary import VOCABULARY, vocabulary_installed
 from dragoman_server.endpoints.count_tokens import ESTIMATE
 from support.gateways import CHAT, MESSAGES, config_for, gate, with_limits

@@ -67,7 +67,7 @@ async def counting(config: Config) -> AsyncIterator[Client]:
     """The endpoint alone, on a clock of the test's."""
     clock, gateway = Clock(), Gateway(config)
     app = web.Application()
-    app.router.add_post("/v1/messages/count_tokens", TokenCounts(gateway, clock=clock).messages)
+    app.router.add_post("/v1/messages/count_tokens", TokenCounts(gateway, clock=clock).post)
     gateway.open()
     try:
         async with served(app) as (url, _), ClientSession() as session:

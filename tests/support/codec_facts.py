@@ -12,12 +12,13 @@ from support.paths import TRANSCRIPTS
 
 def check_codec(codec: Codec, request_fields: frozenset[str]) -> None:
     """Its parts are of the dialect's own package, or shared; its paths and fields are those of the dialect."""
+    facts = codec.dialect.facts
     home = f"dragoman.dialects.{codec.dialect}."
     for part in fields(codec):
         value = getattr(codec, part.name)
         if callable(value):
             assert value.__module__.startswith((home, "dragoman.dialects.openai.", "dragoman.stages.")), part.name
-    assert {field for field in codec.prompt if field is not None} <= request_fields
+    assert {facts.instructions, facts.conversation} - {None} <= request_fields
     assert codec.conversation[0] in request_fields
     frame = Parser().parse((TRANSCRIPTS / codec.dialect / "text.sse").read_bytes())[0]
     assert frame.data is not None

@@ -9,16 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import Dialect
+
 ROOT = Path(__file__).parents[2]
 ENGINE, SERVER = ROOT / "engine" / "dragoman", ROOT / "server" / "dragoman_server"
 
 ENGINE_LAYERS = (
     ("dragoman.short_repr",),
     ("dragoman.errors", "dragoman.limits"),
+    ("dragoman.dialects.count_endpoint",),
+    ("dragoman.dialects.facts",),
+    ("dragoman.dialects.openai.facts",),
+    tuple(f"dragoman.dialects.{dialect}.facts" for dialect in Dialect),
+    ("dragoman.dialects",),
     ("dragoman.losses",),
     ("dragoman.canonical",),
     ("dragoman.wire",),
-    ("dragoman.dialects", "dragoman.stages.violation"),
+    ("dragoman.stages.violation",),
     ("dragoman.stages.grammar",),
     ("dragoman.dialects.lazy_mapping",),
     ("dragoman.profiles",),
@@ -31,7 +38,7 @@ ENGINE_LAYERS = (
     ("dragoman.dialects.shared",),
     ("dragoman.dialects.openai",),
     ("dragoman.dialects.codec",),
-    ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
+    tuple(f"dragoman.dialects.{dialect}" for dialect in Dialect),
     ("dragoman.dialects.all_codecs",),
     (
         "dragoman.dialects.directions",
@@ -106,7 +113,7 @@ SERVER_LAYERS = (
 )
 """From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
 
-`dragoman.dialects` is the module of that name, which only defines `Dialect`; its submodules have layers of their own.
+`dragoman.dialects` is the module of that name, which only has `Dialect`; its submodules have layers of their own.
 """
 RANKS = {
     package: rank for layers in (ENGINE_LAYERS, SERVER_LAYERS) for rank, layer in enumerate(layers) for package in layer

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import Dialect, dialects
+from dragoman.dialects import all_codecs
 from dragoman_server.cli import commands
+from dragoman_server.cli.demo import transcript
+from dragoman_server.cli.tool_calls import question
 from dragoman_server.endpoints import paths
+from dragoman_server.simulator import app
 from support.paths import ROOT, TESTS
 
 UNIT = TESTS / "unit"
@@ -22,6 +27,11 @@ SOURCES = {"dragoman": TREES["engine"], "dragoman_server": TREES["server"]} | {
 }
 """The folders from which tests import."""
 LAZY = {
+    Path(dialects.__file__): {f"dragoman.dialects.{dialect}.facts" for dialect in Dialect},
+    Path(all_codecs.__file__): {f"dragoman.dialects.{dialect}.codec" for dialect in Dialect},
+    Path(app.__file__): {f"dragoman_server.simulator.render_{dialect}" for dialect in Dialect},
+    Path(transcript.__file__): {f"dragoman_server.cli.demo.transcript_{dialect}" for dialect in Dialect},
+    Path(question.__file__): {f"dragoman_server.cli.tool_calls.{dialect}" for dialect in Dialect},
     Path(commands.__file__): {f"dragoman_server.cli.{module}" for _, module, _ in commands.COMMANDS},
     Path(paths.__file__): {
         f"dragoman_server.endpoints.{name.partition(':')[0]}" for _, _, name in (*paths.TABLE, *paths.CONVERSATIONS)

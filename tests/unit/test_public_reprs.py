@@ -82,8 +82,10 @@ from dragoman.aio import (
     stream,
 )
 from dragoman.canonical import events
+from dragoman.dialects import COUNT_ENDPOINTS
+from dragoman.dialects.count_endpoint import CountEndpoint
 from dragoman.dialects.directions import DIRECTIONS
-from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
+from dragoman.dialects.facts import WireFacts
 from dragoman.errors import (
     ClientRequestError,
     FailureKind,
@@ -295,6 +297,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     # dragoman.gateway
     ValidationSample: lambda: ValidationSample(0.02, lambda: 0.5),
     ClientFrame: lambda: ClientFrame(TEXT, TEXT, JSON),
+    WireFacts: lambda: Dialect.MESSAGES.facts,
     CountEndpoint: lambda: max(COUNT_ENDPOINTS.values(), key=lambda each: len(repr(each))),
     FormField: lambda: FormField(BODY, TEXT),
     ForwardedEvents: lambda: ForwardedEvents(secrets=[KEY]),

@@ -28,7 +28,6 @@ from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import Error, Ping
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import redact_failure
-from dragoman.dialects.responses.stream.keepalive import keepalive_frame
 from dragoman.errors import (
     DragomanError,
     Failure,
@@ -69,14 +68,12 @@ _GIVEN_UP = Failure(
     origin=FailureOrigin.PROXY,
     reason="given_up",
 )
-_PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
 def ping_of(client: Dialect, heartbeats: str = "comment") -> bytes:
-    """Return the heartbeat of a client before its stream: a `ping` event, a comment, or what the knob selects."""
-    if heartbeats == "event" and client is Dialect.RESPONSES:
-        return keepalive_frame(0)
-    return _PINGS.get(client, COMMENT)
+    """Return the heartbeat of a client before its stream, as the knob `heartbeats` selects it."""
+    facts = client.facts
+    return (heartbeats == "event" and facts.event_heartbeat) or facts.heartbeat
 
 
 OnArrival = Callable[[Callable[[], None] | None], None]
@@ -204,7 +201,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         if not driver.replayed:
             context.response_id = driver.observer.response_id()
         timers.stream_started()
-        if driver.observer.dialect is not Dialect.MESSAGES:
+        if translation.direction.client.dialect.facts.heartbeat == COMMENT:
             timers.heartbeat = driver.heartbeat
     else:
         if debug:
@@ -217,7 +214,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
             raise UpstreamStatusError(redact_failure(error.failure, context.secrets)) from None
         begin = partial(driver.write, events)
         timers.stream_started()
-        if context.knobs.heartbeats == "event" and translation.direction.client.dialect is Dialect.RESPONSES:
+        if context.knobs.heartbeats == "event" and translation.direction.client.dialect.facts.event_heartbeat:
             timers.heartbeat = driver.heartbeat
     frames = _drive(begin, source, driver, context, timers)
     if debug and isinstance(driver, Passthrough):

@@ -14,7 +14,6 @@ from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import Transport, UpstreamRequest, UpstreamResponse
-from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import is_secret
 from dragoman.errors import UpstreamError, UpstreamStatusError
 from dragoman.translation import Translation
@@ -147,8 +146,8 @@ def _headers(translation: Translation, headers: Mapping[str, str]) -> dict[str, 
     """Return the headers of the upstream request, and mask their credentials in errors."""
     context, sent = translation.context, {name.lower(): value for name, value in headers.items()}
     sent.setdefault("content-type", "application/json")
-    if translation.direction.upstream.dialect is Dialect.MESSAGES:
-        sent.setdefault("anthropic-version", context.profile.anthropic_version)
+    if version := translation.direction.upstream.dialect.facts.version_header:
+        sent.setdefault(version, context.profile.anthropic_version)
     values = [value for name, value in sent.items() if any(part in name for part in _CREDENTIALS)]
     keys = {part for value in values for part in (value, value.rpartition(" ")[2]) if is_secret(part)}
     context.secrets = (*context.secrets, *sorted(keys - {*context.secrets}, key=len, reverse=True))

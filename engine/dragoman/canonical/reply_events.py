@@ -7,7 +7,7 @@ so if tools are declared, others always.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from dragoman.canonical.events import (
     CUTS,
@@ -27,16 +27,10 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
+from dragoman.dialects import FACTS
 from dragoman.errors import Path, UpstreamStatusError
 
-_PATHS: Final[dict[str, Path]] = {
-    "chat": ("choices", 0, "message"),
-    "messages": ("content",),
-    "responses": ("output",),
-}
-"""The paths of the parts in complete replies, for losses."""
 Join = Callable[[Json, list[Json]], Json]
-_FORMS = {"messages": "signature", "chat": "reasoning_content"}
 
 
 def events_of(reply: Reply, tier: str | None = None, moderation: Json | None = None) -> list[Event]:
@@ -95,7 +89,7 @@ class _ReplyBuilder:
     """The parts of a reply by the index of their block. Texts and proofs are joined once, at the end."""
 
     def __init__(self, origin: str) -> None:
-        self._origin = origin
+        self._origin, self._facts = origin, FACTS[origin]
         self._start = Start("", "")
         self._finish: Finish | None = None
         self._usage: Usage | None = None
@@ -133,8 +127,8 @@ class _ReplyBuilder:
             self._usage = event.usage.merged_onto(self._usage)
 
     def _new_part(self, event: BlockStart) -> Part:
-        at: Path = _PATHS[self._origin]
-        if self._origin != "chat":
+        at: Path = self._facts.content  # for losses
+        if self._facts.content_in_list:
             at = (*at, event.index)
         if event.kind == "text":
             return Text("", at, apart=event.apart)
@@ -204,5 +198,4 @@ def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:
     out.append(BlockStart(index, "reasoning"))
     out.append(Delta(index, part.text))
     if part.proof is not None or part.native is not None:
-        form = _FORMS.get(part.origin, "encrypted_content")
-        out.append(Opaque(index, part.origin, form, part.proof, part.native))
+        out.append(Opaque(index, part.origin, FACTS[part.origin].proof, part.proof, part.native))

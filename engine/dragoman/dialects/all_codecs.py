@@ -6,6 +6,7 @@ Its package is imported at the first use: few gateways serve all dialects, and e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.dialects import Dialect
@@ -16,13 +17,8 @@ if TYPE_CHECKING:
 
 
 def _codec_of(dialect: Dialect) -> Codec:
-    if dialect is Dialect.CHAT:
-        from dragoman.dialects.chat.codec import CODEC
-    elif dialect is Dialect.MESSAGES:
-        from dragoman.dialects.messages.codec import CODEC
-    else:
-        from dragoman.dialects.responses.codec import CODEC
-    return CODEC
+    codec: Codec = import_module(f"dragoman.dialects.{dialect}.codec").CODEC
+    return codec
 
 
 CODECS: Final[Mapping[Dialect, Codec]] = LazyMapping(Dialect, _codec_of)

@@ -1,4 +1,4 @@
-"""The readers, writers and facts of one dialect. The package of each dialect has one, in its `codec.py`."""
+"""The readers and writers of one dialect. The package of each dialect has one, in its `codec.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dragoman.stages.passthrough import Passthrough
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The readers, writers and facts of one dialect."""
+    """The readers and writers of one dialect. Its facts, which need none of its code, are `dialect.facts`."""
 
     dialect: Dialect
     read_request: Callable[..., Any]
@@ -46,8 +46,6 @@ class Codec:
     """Writes an error's status and JSON object."""
     model_paths: tuple[tuple[str, ...], ...]
     """The paths at which payloads of a stream name the model."""
-    prompt: tuple[str | None, str]
-    """The fields of a request that hold the instructions, if there is one, and the conversation."""
     conversation: tuple[str, ...] = ("prompt_cache_key",)
     """The path at which a request may name its conversation."""
     restore_reasoning: Callable[[Any, str, Losses], bool] | None = None

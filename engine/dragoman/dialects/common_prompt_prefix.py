@@ -45,8 +45,8 @@ class PromptDigest:
     def of(cls, dialect: Dialect, body: bytes) -> PromptDigest:
         """Return the digest of a request body that is valid in `dialect`."""
         payload: Mapping[str, object] = loads(body)
-        system, turns = CODECS[dialect].prompt
-        conversation = payload.get(turns)
+        system = dialect.facts.instructions
+        conversation = payload.get(dialect.facts.conversation)
         entries = conversation if isinstance(conversation, list) else [conversation]
         serialized = [_serialized(entry) for entry in entries]
         return cls(
@@ -60,7 +60,7 @@ class PromptDigest:
 
     def agreement(self, later: PromptDigest) -> PromptAgreement:
         """Return how much of this prompt can be reused for a later one of the same dialect."""
-        system, turns = CODECS[self.dialect].prompt
+        facts = self.dialect.facts
         if self.model != later.model:
             return PromptAgreement(0, 0.0, "model")
         size = common = self.tools[1] + self.system[1]
@@ -68,14 +68,14 @@ class PromptDigest:
         if self.tools != later.tools:
             return PromptAgreement(0, 0.0, "tools")
         if self.system != later.system:
-            return PromptAgreement(0, self.tools[1] / size if size else 0.0, system)
+            return PromptAgreement(0, self.tools[1] / size if size else 0.0, facts.instructions)
         agreed = 0
         for one, other in zip(self.turns, later.turns, strict=False):
             if one != other:
                 break
             agreed += 1
         common += sum(self.sizes[:agreed])
-        broken = f"{turns}[{agreed}]" if agreed < len(self.turns) else None
+        broken = f"{facts.conversation}[{agreed}]" if agreed < len(self.turns) else None
         return PromptAgreement(agreed, common / size if size else 1.0, broken)
 
 
@@ -85,15 +85,14 @@ def conversation_digest(dialect: Dialect, payload: Mapping[str, object], salt: b
     It is made from the id that the client sends (`prompt_cache_key`, `metadata.user_id`), else from the first message
     of the user, up to 64 KiB of it. `salt`, of up to 64 bytes, separates clients.
     """
-    codec = CODECS[dialect]
     digest = blake2b(digest_size=16, key=salt[:64])
     value: object = payload
-    for name in codec.conversation:
+    for name in CODECS[dialect].conversation:
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, str) and value:
         digest.update(b"id\0" + value.encode(errors="replace"))
         return digest.digest()
-    conversation = payload.get(codec.prompt[1])
+    conversation = payload.get(dialect.facts.conversation)
     entries = conversation if isinstance(conversation, list) else [conversation]
     users = (entry for entry in entries if isinstance(entry, dict) and entry.get("role") == "user")
     digest.update(_serialized(next(users, entries[0] if entries else None))[:_OPENING_MAX])

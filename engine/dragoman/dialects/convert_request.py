@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json, Request
-from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.shared.request_size import check_parts, check_stops
 from dragoman.errors import ClientRequestError, TooMany
@@ -33,12 +34,12 @@ def convert_request(
     losses, stored = context.losses, context.stored
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
-    prompt = direction.client.prompt
-    may_be_rounded = _may_be_rounded(payload, prompt)
+    client = direction.client.dialect.facts
+    conversation = client.conversation
+    may_be_rounded = _may_be_rounded(payload, (client.instructions, conversation))
     if may_be_rounded and has_long_number(body):
         payload = parse_exactly(body, payload)
     try:
-        conversation = prompt[1]
         check_parts(len(body), payload, conversation, limits)
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
         if losses.may_be_rounded and not may_be_rounded and has_long_number(body):
@@ -52,13 +53,13 @@ def convert_request(
         if request.stop:
             check_stops(request, limits)
         names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
-        if not distinct and dialect is not Dialect.CHAT:  # Chat pairs results with calls by their place
+        if not distinct and dialect.facts.pairs_by_id:
             deduplicate_call_ids(request, losses)
         if stored is not None and direction.passthrough:
             request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        if direction.client.dialect is Dialect.RESPONSES and request.tools:
+        if client.agent_tools and request.tools:
             context.built_in = built_in_names(request.tools)
             if not profile.agent_messages:
                 context.plain_calls = remove_encryption(request.tools)
@@ -87,7 +88,7 @@ def convert_request(
         context.envelope = Envelope(profile.family or dialect, upstream_model)
     context.input_estimate = by_body(request, sent, dialect)
     if request.stop:
-        context.sent_stops = _stops_sent(written)
+        context.sent_stops = _stops_sent(written, dialect.facts.stop_path)
         if knobs.stop_emulation == "on":
             already = frozenset(context.sent_stops)
             context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in already)
@@ -103,6 +104,8 @@ def _may_be_rounded(payload: Json, prompt: tuple[str | None, str]) -> bool:
     return False
 
 
-def _stops_sent(written: Json) -> tuple[str, ...]:
-    stops = written.get("stop") or written.get("stop_sequences") or ()
+def _stops_sent(written: Json, path: tuple[str, ...]) -> tuple[str, ...]:
+    stops: Any = written if path else ()
+    for name in path:
+        stops = stops.get(name) or {}
     return (stops,) if type(stops) is str else tuple(stops)

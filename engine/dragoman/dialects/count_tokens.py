@@ -48,8 +48,8 @@ class TokenCounter:
         A body that cannot be read, because it uses extensions of its server, is estimated by its size.
         """
         payload = loads(body)
-        if dialect is Dialect.MESSAGES:
-            payload.setdefault("max_tokens", 1)  # required by the reader, not by what counts
+        if dialect.facts.output_cap:
+            payload.setdefault(dialect.facts.output_cap, 1)  # required by the reader, not by what counts
         try:
             prompt = CODECS[dialect].read_request(payload, Losses(), DEFAULT_KNOBS, limits)
         except (ClientRequestError, RecursionError):

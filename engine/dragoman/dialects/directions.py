@@ -1,6 +1,6 @@
-"""The nine directions: each pair of a client's dialect and an upstream's.
+"""The directions: each pair of a client's dialect and an upstream's.
 
-Three readers and three writers make nine directions; in three of them both dialects are the same (passthrough). A
+A reader and a writer make a direction: three of each make nine. If both dialects are the same, it is a passthrough. A
 request is read by the client's codec and written by the upstream's; a reply is read by the upstream's codec and written
 by the client's. In between are the canonical types.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.lazy_mapping import LazyMapping
 from dragoman.short_repr import short_repr
@@ -47,7 +47,7 @@ def _make(dialects: tuple[Dialect, Dialect]) -> Direction:
 
 
 DIRECTIONS: Final[Mapping[tuple[Dialect, Dialect], Direction]] = LazyMapping(
-    ((client, upstream) for client in Dialect for upstream in Dialect), _make
+    ((client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect), _make
 )
 """Every direction, by client and upstream dialect. It is made, and their packages are imported, at its first use."""
 
@@ -57,7 +57,7 @@ def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:
 
     Raises ValueError for an unknown dialect.
     """
-    for dialect in (client, upstream):
-        if dialect not in CODECS:
-            raise ValueError(f"no dialect {str(dialect)!r}; there are {', '.join(CODECS)}")
+    for dialect, known in ((client, CLIENT_DIALECTS), (upstream, tuple(Dialect))):
+        if dialect not in known:
+            raise ValueError(f"no dialect {str(dialect)!r}; there are {', '.join(known)}")
     return DIRECTIONS[Dialect(client), Dialect(upstream)]

@@ -9,6 +9,7 @@ prefix, and a turn of which nothing is left.
 from __future__ import annotations
 
 from dragoman.canonical.request import Request
+from dragoman.dialects import FACTS
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.policies.adapt_schemas import adapt_schemas
@@ -44,9 +45,9 @@ def apply(
     if knobs.request_noise == "strip" and not profile.billing_line:
         drop_billing_line(request, losses)
     if not settled:
-        flagged = dialect == "messages"
-        verified = flagged and profile.thinking_replay == "verify"
-        repair_history(request, knobs, losses, flagged=flagged, verified=verified)
+        facts = FACTS[dialect]
+        verified = facts.signed_history and profile.thinking_replay == "verify"
+        repair_history(request, knobs, losses, flagged=facts.flags_failed_results, verified=verified)
     if type(knobs.evict_images) is int:
         evict_images(request, knobs.evict_images, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
     if profile.results_first:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dragoman.canonical.parts import Image, Part, Reasoning, Text, ToolResult
 from dragoman.canonical.request import Request
 from dragoman.canonical.turn import Turn
+from dragoman.dialects import FACTS
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -43,8 +44,9 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
         edited[index] = Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
     for index, turn in edited.items():
         request.turns[index] = turn
-    if dialect == "messages" and profile.thinking_replay == "verify":
-        _invalidate(request, holders, gone, keep, profile.family or dialect, knobs, losses)
+    if FACTS[dialect].signed_history and profile.thinking_replay == "verify":
+        signer = dialect, profile.family or dialect
+        _invalidate(request, holders, gone, keep, signer, knobs, losses)
 
 
 def _with_images(turn: Turn) -> list[ToolResult]:
@@ -81,11 +83,14 @@ def _invalidate(
     holders: list[tuple[int, list[ToolResult]]],
     gone: int,
     keep: int,
-    family: str,
+    signer: tuple[str, str],
     knobs: Knobs,
     losses: Losses,
 ) -> None:
-    """Leave out reasoning signed before the last step, when fewer images were gone."""
+    """Leave out reasoning that `signer` signed before the last step, when fewer images were gone.
+
+    `signer` is a dialect and a family.
+    """
     counts = {index: sum(map(_images, results)) for index, results in holders}
     seen = 0
     for index, turn in enumerate(request.turns):
@@ -95,17 +100,17 @@ def _invalidate(
         # An image came before the first reasoning that could have been signed over it.
         if not seen or turn.role != "assistant" or not turn.has_reasoning():
             continue
-        if any(_is_signed(part, family) for part in turn.parts):
-            parts = [kept for part in turn.parts if (kept := _kept(part, family, knobs, losses)) is not None]
+        if any(_is_signed(part, signer) for part in turn.parts):
+            parts = [kept for part in turn.parts if (kept := _kept(part, signer, knobs, losses)) is not None]
             request.turns[index] = Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
 
 
-def _is_signed(part: Part, family: str) -> bool:
-    return type(part) is Reasoning and part.proof is not None and own_block(part, "messages", family) is not None
+def _is_signed(part: Part, signer: tuple[str, str]) -> bool:
+    return type(part) is Reasoning and part.proof is not None and own_block(part, *signer) is not None
 
 
-def _kept(part: Part, family: str, knobs: Knobs, losses: Losses) -> Part | None:
-    if type(part) is not Reasoning or not _is_signed(part, family):
+def _kept(part: Part, signer: tuple[str, str], knobs: Knobs, losses: Losses) -> Part | None:
+    if type(part) is not Reasoning or not _is_signed(part, signer):
         return part
     demoted = knobs.demote_reasoning == "on" and bool(part.text) and not part.text.isspace()
     losses.add(LossCode.THINKING_INVALIDATED, part.at, "became plain text" if demoted else "dropped")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dragoman.canonical.parts import Image, Part, Reasoning, Text, ToolResult
 from dragoman.canonical.request import Request
 from dragoman.canonical.turn import Turn
-from dragoman.dialects import Dialect
+from dragoman.dialects import FACTS, Dialect
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -63,9 +63,10 @@ def fit_budget(
     total = prompt.size + sum(counts)
     if total <= budget:
         return
-    verified = profile.family or dialect if dialect == "messages" and profile.thinking_replay == "verify" else None
+    replay = profile.thinking_replay if FACTS[dialect].signed_history else ""
+    verified = profile.family or dialect if replay == "verify" else None
     enforcer = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
-    enforcer.reasoning_required = dialect == "messages" and profile.thinking_replay == "own_required"
+    enforcer.reasoning_required = replay == "own_required"
     total = enforcer.run(_sizes(prompt, ends, counts), budget)
     if total > budget and not losses.strict:
         done = f"sent as it is: about {total} tokens, and the budget is {budget}"

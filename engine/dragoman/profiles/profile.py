@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from dragoman.canonical.request import EFFORTS
+from dragoman.dialects import FACTS
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
 from dragoman.profiles.third_parties_messages import (
@@ -324,21 +325,23 @@ _ANTHROPIC_COMPATIBLE = Profile(
     schema_root_union=False,
 )
 
+_OWN = {
+    "chat": (_OPENAI, _OPENAI_COMPATIBLE),
+    "messages": (_ANTHROPIC, _ANTHROPIC_COMPATIBLE),
+    "responses": (_RESPONSES, _RESPONSES_COMPATIBLE),
+}
+"""Dialect → the profiles of its vendor and of an unknown server."""
+VENDOR_PROFILES = {dialect: facts.vendor for dialect, facts in FACTS.items()}
+"""The profile of a dialect's own vendor: the default where a provider names none."""
 BUILTIN_PROFILES: dict[tuple[str, str], Profile] = {
-    ("chat", "openai"): _OPENAI,
-    ("chat", "compatible"): _OPENAI_COMPATIBLE,
-    ("messages", "anthropic"): _ANTHROPIC,
-    ("messages", "compatible"): _ANTHROPIC_COMPATIBLE,
-    ("responses", "openai"): _RESPONSES,
-    ("responses", "compatible"): _RESPONSES_COMPATIBLE,
+    (dialect, name): profile
+    for dialect, vendor in VENDOR_PROFILES.items()
+    for name, profile in zip((vendor, "compatible"), _OWN[dialect], strict=True)
 }
 """Profiles by (upstream dialect, profile name)."""
 BUILTIN_PROFILES.update(
     {(v.dialect, v.name): BUILTIN_PROFILES[v.dialect, v.base].replace(v.flags()) for v in THIRD_PARTIES}
 )
-
-VENDOR_PROFILES = {"chat": "openai", "messages": "anthropic", "responses": "openai"}
-"""The profile of a dialect's own vendor: the default where a provider names none."""
 
 
 def builtin_profile(dialect: str, name: str | None = None) -> Profile:

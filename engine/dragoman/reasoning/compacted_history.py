@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.request import Json
+from dragoman.dialects import STORED_DIALECT
 from dragoman.reasoning.envelope import Envelope, unwrap_compaction
 from dragoman.wire.json_codec import dumps
 
@@ -22,7 +23,6 @@ TRIGGER: Final = "compaction_trigger"
 HEADING: Final = "Summary of the earlier conversation, in place of messages that were left out:"
 """First line of the message that has a summary."""
 _FAMILY: Final = "dragoman"
-_DIALECT: Final = "responses"
 _DIGEST_BYTES: Final = 6
 _DIGEST: Final = 8
 """Characters of a digest in base64."""
@@ -73,7 +73,7 @@ def wrap_history(history: CompactedHistory, model: str) -> str:
         "after": list(history.after),
         "covered": "".join(sorted(history.covered)),
     }
-    return Envelope(_FAMILY, model).wrap(_DIALECT, block)
+    return Envelope(_FAMILY, model).wrap(STORED_DIALECT, block)
 
 
 def unwrap_history(item: Any) -> CompactedHistory | None:

@@ -19,22 +19,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dragoman.canonical.parts import Json, Reasoning
+from dragoman.dialects import FACTS, STORED_DIALECT
 from dragoman.reasoning.envelope_cache import TextCache
 from dragoman.wire.json_codec import dumps, loads
 
 TAG = "dgm1."
 """First characters of every envelope. No vendor's signature or encrypted content has a dot."""
 
-_BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoning",)}
-"""Types of reasoning blocks by dialect, the only ones allowed in an envelope."""
-_CHAT_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "reasoning_content": lambda value: type(value) is str,
-    "reasoning_details": lambda value: (
+_FORMS: dict[str, Callable[[Any], bool]] = {
+    "text": lambda value: type(value) is str,
+    "objects": lambda value: (
         type(value) is list and all(type(detail) is dict and type(detail.get("type")) is str for detail in value)
     ),
-    "extra_content": lambda value: type(value) is dict and all(type(extra) is dict for extra in value.values()),
+    "object of objects": lambda value: type(value) is dict and all(type(extra) is dict for extra in value.values()),
 }
-"""Chat has fields instead of blocks: their names, and a check of the value."""
+"""The checks of the forms in `WireFacts.reasoning_fields`."""
 
 
 class OpenedEnvelope(NamedTuple):
@@ -121,13 +120,15 @@ def _read(text: str, is_known: Callable[[str, Json], bool]) -> OpenedEnvelope:
 
 
 def _is_citation(dialect: str, block: Json) -> bool:
-    citation = block.get("url_citation") if dialect == "chat" else block
-    known = dialect in ("chat", "responses") and block.get("type") == "url_citation"
-    return known and type(citation) is dict and type(citation.get("url")) is str
+    facts = FACTS.get(dialect)
+    if facts is None or facts.citation is None or block.get("type") != "url_citation":
+        return False
+    citation = block.get(facts.citation) if facts.citation else block
+    return type(citation) is dict and type(citation.get("url")) is str
 
 
 def _is_compaction(dialect: str, block: Json) -> bool:
-    if dialect != "responses" or block.get("type") != "compaction":
+    if dialect != STORED_DIALECT or block.get("type") != "compaction":
         return False
     known = type(block.get("summary")) is str and type(block.get("covered")) is str
     # An item in an item could be nested without a bound.
@@ -139,11 +140,12 @@ def _is_compaction(dialect: str, block: Json) -> bool:
 
 
 def _is_reasoning(dialect: str, block: Json) -> bool:
-    if dialect == "chat":
-        return (
-            bool(block) and _CHAT_FIELDS.keys() >= block.keys() and all(_CHAT_FIELDS[key](block[key]) for key in block)
-        )
-    return block.get("type") in _BLOCKS.get(dialect, ())
+    facts = FACTS.get(dialect)
+    if facts is None:
+        return False
+    if fields := facts.reasoning_fields:
+        return bool(block) and fields.keys() >= block.keys() and all(_FORMS[fields[key]](block[key]) for key in block)
+    return block.get("type") in facts.reasoning_types
 
 
 def own_block(part: Reasoning, dialect: str, family: str) -> Json | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from dragoman.canonical.turn import ReasoningFields
+from dragoman.dialects import FACTS
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -34,13 +35,11 @@ class _Codes(NamedTuple):
 
 
 _FOREIGN: Final = LossCode.REASONING_FOREIGN
-_CODES: Final = {
-    # Chat has a field for the text, but none for its signature.
-    "chat": _Codes(_FOREIGN, LossCode.REASONING_ENCRYPTED, _FOREIGN, _FOREIGN, LossCode.REASONING_SIGNATURE),
-    "messages": _Codes(_FOREIGN, _FOREIGN, _FOREIGN, LossCode.REASONING_UNSIGNED),
-    "responses": _Codes(_FOREIGN, _FOREIGN, _FOREIGN, LossCode.REASONING_UNSIGNED),
-}
-"""Dialect of the upstream → codes."""
+_CODES: Final = _Codes(_FOREIGN, _FOREIGN, _FOREIGN, LossCode.REASONING_UNSIGNED)
+_WITHOUT_SIGNATURE: Final = _Codes(
+    _FOREIGN, LossCode.REASONING_ENCRYPTED, _FOREIGN, _FOREIGN, LossCode.REASONING_SIGNATURE
+)
+"""The codes for an upstream whose dialect has a field for the text, but none for its signature."""
 
 
 class ReasoningRules:
@@ -58,10 +57,11 @@ class ReasoningRules:
 
     def __init__(self, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, *, replays: bool = False) -> None:
         self._dialect, self._family = dialect, profile.family or dialect
-        self._codes, self._replays = _CODES[dialect], replays
+        facts = FACTS[dialect]
+        self._codes, self._replays = _WITHOUT_SIGNATURE if facts.loses_signatures else _CODES, replays
         self._demotes = knobs.demote_reasoning == "on"
         self._losses = losses
-        self._no_blanks = dialect == "messages"  # whose API rejects texts of white space
+        self._no_blanks = not facts.blank_texts
 
     def decide(self, fields: ReasoningFields) -> Fate:
         """Decide about one block, and record its loss."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dragoman.canonical.parts import Image, Inline, Json, Url
-from dragoman.dialects import Dialect
+from dragoman.dialects import DEFAULT_DIALECT
 from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS, BUILT_IN_OUTPUTS
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.policies.token_budget import HEAD, TAIL, VERBOSE
@@ -84,7 +84,7 @@ def _collect(value: Any, texts: list[str]) -> int:
     if type(value) is not dict:
         return 0
     if is_image(value):
-        return image_tokens(_image(value), Dialect.CHAT)
+        return image_tokens(_image(value), DEFAULT_DIALECT)
     size = 0
     for key, each in value.items():
         if key == "encrypted_content":

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
+from dragoman.dialects import STORED_DIALECT, Dialect
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.profiles.profile import Profile
@@ -158,7 +158,7 @@ class Thread:
         Raises ClientRequestError for what the upstream's dialect cannot express.
         """
         body = with_history({"model": model, "input": list(input), "store": False, **settings}, await self.items())
-        direction = DIRECTIONS[Dialect.RESPONSES, Dialect(dialect)]
+        direction = DIRECTIONS[STORED_DIALECT, Dialect(dialect)]
         return translate(direction, dumps(body), profile=profile, knobs=knobs)
 
     async def payload(self, dialect: Dialect | str, model: str, **options: Any) -> Json:

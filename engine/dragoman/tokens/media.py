@@ -42,7 +42,7 @@ def image_tokens(image: Image, dialect: Dialect, head: int = HEAD) -> int:
     """An image's tokens at an upstream of `dialect`, by its first `head` bytes."""
     source = image.source
     size = dimensions(source.data, head) if type(source) is Inline else None
-    if dialect is Dialect.MESSAGES:
+    if dialect.facts.image_prices == "anthropic":
         return UNKNOWN_IMAGE if size is None else _anthropic(*size)
     if image.detail == "low":
         return _openai(*(size or (512, 512)), 256)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from dragoman.canonical.parts import Native, Part, Text, ToolCall, ToolReference, ToolResult
 from dragoman.canonical.request import Namespace, Request, Tool, ToolKind
 from dragoman.canonical.turn import Turn
+from dragoman.dialects import FACTS
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -177,7 +178,7 @@ class _Bridge:
     def refuse_custom(self, at: Path, what: str) -> None:
         """Raise `Unsupported` unless the knob `custom_tool_bridge` allows to wrap free-text tools."""
         policy = self._knobs.custom_tool_bridge
-        if policy == "reject" or (policy == "auto" and self.origin != "responses"):
+        if policy == "reject" or (policy == "auto" and not FACTS[self.origin].agent_tools):
             raise Unsupported(
                 at, f"{what} cannot be sent to this upstream, whose tools take JSON (custom_tool_bridge = wrap can)"
             )

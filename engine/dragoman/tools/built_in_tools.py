@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, Tool
+from dragoman.dialects import Dialect
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 
-ORIGIN: Final = "responses"
+ORIGIN: Final = next(dialect.value for dialect in Dialect if dialect.facts.agent_tools)
 """The dialect that has these tools."""
 SHELL: Final = "shell"
 LOCAL_SHELL: Final = "local_shell"

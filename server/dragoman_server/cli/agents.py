@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman import Dialect
+from dragoman.gateway import DEFAULT_DIALECT
 
 KEY = "DRAGOMAN_RUN_KEY"
 """Environment variable with the gateway's key, for agents whose configuration names a variable."""
@@ -15,16 +16,6 @@ _CLAUDE_WINDOW = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"
 _OUTPUT = 32_000
 """opencode's largest output without a limit, in tokens."""
-_NPM = {
-    Dialect.CHAT: "@ai-sdk/openai-compatible",
-    Dialect.MESSAGES: "@ai-sdk/anthropic",
-    Dialect.RESPONSES: "@ai-sdk/openai",
-}
-_VENDOR_KEY = {
-    Dialect.CHAT: "OPENAI_API_KEY",
-    Dialect.MESSAGES: "ANTHROPIC_API_KEY",
-    Dialect.RESPONSES: "OPENAI_API_KEY",
-}
 _OTHER_CLOUDS = tuple(
     f"CLAUDE_CODE_USE_{cloud}"
     for cloud in ("ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "BEDROCK", "FOUNDRY", "MANTLE", "VERTEX")
@@ -46,7 +37,7 @@ class Access:
     key: str | None
     model: str | None = None
     models: tuple[str, ...] = ()
-    dialect: Dialect = Dialect.CHAT
+    dialect: Dialect = DEFAULT_DIALECT
     windows: Mapping[str, int] = field(default_factory=dict)
     window: int = 0
 
@@ -108,7 +99,7 @@ def _codex(access: Access, env: Mapping[str, str]) -> Launch:
     provider = {
         "name": "Dragoman",
         "base_url": f"{access.url}/v1",
-        "env_key": KEY if access.key is not None else _VENDOR_KEY[Dialect.RESPONSES],
+        "env_key": KEY if access.key is not None else AGENTS["codex"].dialect.facts.key_variable,
         "wire_api": "responses",
     }
     table = ", ".join(f"{name} = {json.dumps(value)}" for name, value in provider.items())
@@ -122,7 +113,7 @@ def _codex(access: Access, env: Mapping[str, str]) -> Launch:
 
 def _opencode(access: Access, env: Mapping[str, str]) -> Launch:
     models = dict.fromkeys((*filter(None, [access.model]), *access.models))
-    variable = KEY if access.key is not None else _VENDOR_KEY[access.dialect]
+    variable = KEY if access.key is not None else access.dialect.facts.key_variable
     chosen = f"dragoman/{access.model or access.models[0]}"
     config: dict[str, Any] = _inline(env)
     providers = config.get("provider")
@@ -132,7 +123,7 @@ def _opencode(access: Access, env: Mapping[str, str]) -> Launch:
         "provider": {
             **(providers if isinstance(providers, dict) else {}),
             "dragoman": {
-                "npm": _NPM[access.dialect],
+                "npm": access.dialect.facts.sdk_package,
                 "name": "Dragoman",
                 "options": {"baseURL": f"{access.url}/v1", "apiKey": f"{{env:{variable}}}"},
                 "models": {name: _opencode_model(name, access.windows.get(name, 0)) for name in models},
@@ -181,6 +172,6 @@ AGENTS = {
             example="gpt-5.5",
             family="gpt",
         ),
-        Agent("opencode", "opencode", "npm install -g opencode-ai", _opencode, Dialect.CHAT),
+        Agent("opencode", "opencode", "npm install -g opencode-ai", _opencode, DEFAULT_DIALECT),
     )
 }

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
+from dragoman_server.cli.agents import AGENTS
 from dragoman_server.cli.describe_config import provider_line, target_of
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.provider import Auth
@@ -96,7 +97,7 @@ def _model_option(config: Config) -> str:
     """Return the option that Claude Code needs where its own names of models lead to none, or to another vendor's."""
     router = Router(config)
     try:
-        target = router.resolve(_CLAUDE, Dialect.MESSAGES)
+        target = router.resolve(_CLAUDE, AGENTS["claude"].dialect)
     except DragomanError:
         target = None
     if target is not None and (

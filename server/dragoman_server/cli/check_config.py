@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import written_moment
 from dragoman_server.cli.check_start import start_problems, start_remarks
@@ -99,7 +99,7 @@ def _check_tools(config: Config, names: Sequence[str], *, as_json: bool) -> int:
     from dragoman_server.cli.tool_calls.report import Report
 
     models = models_to_ask(config, names)
-    print_line(f"tool calls to ask for: {len(models) * len(Dialect)}, of {OUTPUT_MAX} tokens at most")
+    print_line(f"tool calls to ask for: {len(models) * len(CLIENT_DIALECTS)}, of {OUTPUT_MAX} tokens at most")
     log = logging.getLogger("dragoman")
     level = log.level
     log.setLevel(logging.CRITICAL)  # the report has all that its lines would

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from dragoman import Dialect, DragomanError
-from dragoman.gateway import quote
+from dragoman import DragomanError
+from dragoman.gateway import CLIENT_DIALECTS, quote
 from dragoman_server.cli.agents import Agent
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.list_models import UpstreamList
@@ -40,7 +40,7 @@ def known_names(router: Router, lists: Sequence[UpstreamList]) -> list[str]:
     found, names = [name for name, _ in router.known_models()], ModelNames(router)
     for each in lists if router.config.models.discover else ():
         for model in each.models:
-            found += names.of(each.provider, model.name, tuple(Dialect))[:1]
+            found += names.of(each.provider, model.name, CLIENT_DIALECTS)[:1]
     return list(dict.fromkeys(found))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NoReturn
 
 from dragoman import Dialect, Translation, direction, translate
-from dragoman.gateway import VENDOR_PROFILES, parse_body
+from dragoman.gateway import CLIENT_DIALECTS, VENDOR_PROFILES, parse_body
 from dragoman.wire import Json, json_dumps
 from dragoman_server.cli.options import add_dialect
 from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
@@ -25,7 +25,13 @@ from dragoman_server.routing.router import Router
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = "Show the request that an upstream would receive, and what would be lost. Nothing is sent."
-    add_dialect(parser, "--from", dest="source", help="dialect of the request (default: detected by its fields)")
+    add_dialect(
+        parser,
+        "--from",
+        CLIENT_DIALECTS,
+        dest="source",
+        help="dialect of the request (default: detected by its fields)",
+    )
     add_dialect(parser, "--to", dest="target", help="dialect of the upstream (default: that of the route in --config)")
     parser.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs apply")
     parser.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from dragoman import Dialect
@@ -12,8 +14,7 @@ from dragoman_server.config.value_problems import choice_problem
 from dragoman_server.observability.logs import FORMATS, LEVELS
 
 PORT_MAX = 65535
-_DIALECTS = [dialect.value for dialect in Dialect]
-_ALIASES = {"openai": "chat", "anthropic": "messages"}
+_ALIASES = {dialect.facts.vendor: dialect.value for dialect in reversed(Dialect)}
 """Vendor name → the dialect that users mean by it."""
 
 
@@ -60,15 +61,16 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_dialect(parser: argparse.ArgumentParser, option: str, **more: Any) -> None:
-    """Add an option whose value is a dialect; a vendor's name stands for one of its dialects."""
-    parser.add_argument(option, choices=_DIALECTS, type=_dialect, **more)
+def add_dialect(parser: argparse.ArgumentParser, option: str, known: Iterable[Dialect] = Dialect, **more: Any) -> None:
+    """Add an option whose value is one of the `known` dialects; a vendor's name stands for one of its dialects."""
+    names = [dialect.value for dialect in known]
+    parser.add_argument(option, choices=names, type=partial(_dialect, names), **more)
 
 
-def _dialect(word: str) -> str:
+def _dialect(names: list[str], word: str) -> str:
     """Return the dialect of a word. Raises ArgumentTypeError, with the hint of the configuration if it has one."""
     dialect = _ALIASES.get(word, word)
-    if problem := choice_problem(dialect, [*_DIALECTS, *_ALIASES]):
+    if problem := choice_problem(dialect, [*names, *(alias for alias, meant in _ALIASES.items() if meant in names)]):
         hint = DIALECTS.get(word.lower())
         raise argparse.ArgumentTypeError(f"{problem}: {hint}" if hint else problem)
     return dialect

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import add_dialect
 from dragoman_server.cli.show_captures import add_source, find_capture
@@ -31,7 +32,9 @@ _DIFFERENCE_MAX: Final = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("capture", metavar="CAPTURE", help="id of a captured request, or the file of a capture")
-    add_dialect(parser, "--to", dest="target", help="dialect of another client to translate the reply for")
+    add_dialect(
+        parser, "--to", CLIENT_DIALECTS, dest="target", help="dialect of another client to translate the reply for"
+    )
     parser.add_argument("--diff", metavar="GOLDEN", help="compare with a file; exit with 1 if it differs")
     parser.add_argument(
         "--check", action="store_true", help="compare with what the client and the upstream got; exit with 1 likewise"

@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import partial
 
 from dragoman import Dialect, DragomanError
-from dragoman.gateway import quote
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_DIALECT, quote
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.choose_model import choices, choose, context_windows, known_names
 from dragoman_server.cli.command_error import CommandError
@@ -151,7 +151,7 @@ def _providers(agent: Agent, config: Config, router: Router, model: str | None) 
 def _targets(agent: Agent, router: Router, model: str) -> list[RoutedTarget]:
     """Return the targets of `--model` in the agent's dialects. Raises CommandError for an unknown model."""
     found, problem = [], ""
-    for client in Dialect if agent.needs_model else (agent.dialect,):
+    for client in CLIENT_DIALECTS if agent.needs_model else (agent.dialect,):
         try:
             found.append(router.resolve(model, client))
         except DragomanError as error:
@@ -209,7 +209,7 @@ def _access(
     name = model or (models[0] if models else None)
     requested = model or agent.example
     windows = context_windows(router, lists, dict.fromkeys([requested, *models]), agent)
-    dialect = _dialect(router, name) if name else Dialect.CHAT
+    dialect = _dialect(router, name) if name else DEFAULT_DIALECT
     return Access(url, key, model, models, dialect, windows, windows.get(requested, 0))
 
 
@@ -219,11 +219,11 @@ def _no_model(agent: Agent) -> CommandError:
 
 def _dialect(router: Router, model: str) -> Dialect:
     """Return the dialect in which requests for a model pass through, else Chat."""
-    for client in Dialect:
+    for client in CLIENT_DIALECTS:
         with suppress(DragomanError):
             if router.resolve(model, client).provider.dialect is client:
                 return client
-    return Dialect.CHAT
+    return DEFAULT_DIALECT
 
 
 async def _run(agent: Agent, program: str, access: Access, words: list[str]) -> int:

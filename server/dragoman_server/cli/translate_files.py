@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dragoman import ClientRequestError, Dialect, Failure, Knobs, Losses, Profile, Translation, direction, translate
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman.wire import Json, json_loads
 from dragoman_server.cli.options import add_dialect
 from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
@@ -66,7 +67,7 @@ def kind_of(data: bytes) -> str:
     if type(body) is dict:
         if _dialect_of(body) is not None:
             return "reply"
-        if "messages" in body or "input" in body:
+        if any(dialect.facts.conversation in body for dialect in Dialect):
             return "request"
     raise ClientRequestError("", "neither a request body nor a reply of any dialect; use --kind to set its kind")
 
@@ -86,6 +87,9 @@ def convert(
     A request is read as one of a `source` client and written for a `target` upstream; a reply or a stream as one of a
     `source` upstream, written for a `target` client. `model` replaces the input's own. Raises DragomanError.
     """
+    client = source if kind == "request" else target
+    if client not in CLIENT_DIALECTS:
+        raise ClientRequestError("", f"clients do not use {client}: it is a dialect of upstreams only")
     if kind == "request":
         translation = translate(direction(source, target), data, upstream_model=model, profile=profile, knobs=knobs)
         return Converted(translation.body, translation.losses)
@@ -122,13 +126,14 @@ def _payloads(data: bytes, kind: str) -> Iterator[Json]:
 def _dialect_of(payload: Json) -> Dialect | None:
     """Return the dialect of a whole reply or of an event's payload, or None if it is not recognizable."""
     kind = payload.get("type")
-    if "choices" in payload:
-        return Dialect.CHAT
-    if kind == "message" or kind in ("message_start", "message_delta", "message_stop"):
-        return Dialect.MESSAGES
-    if type(kind) is str and kind.startswith(("content_block_", "response.")):
-        return Dialect.MESSAGES if kind.startswith("content_block_") else Dialect.RESPONSES
-    return Dialect.RESPONSES if payload.get("object") == "response" else None
+    word = kind if type(kind) is str else ""
+    for dialect in Dialect:
+        signs = dialect.facts.reply_signs
+        if word in signs.types or word.startswith(signs.type_prefix) or payload.get("object") == signs.object:
+            return dialect
+        if not signs.fields.isdisjoint(payload):
+            return dialect
+    return None
 
 
 def _model_of(payload: Json) -> str | None:

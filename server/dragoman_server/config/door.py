@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from string import Formatter
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from dragoman import ClientRequestError, Dialect
-from dragoman.gateway import changed_fields
+from dragoman import Dialect
+from dragoman.gateway import changed_fields, path_with
 from dragoman_server.config.setting import Words, setting, setting_problems
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join
@@ -92,11 +92,11 @@ class Door:
 
     def path_of(self, model: str, *, stream: bool) -> str:
         """Return the path of the dialect's own endpoint for a model. Raises ClientRequestError."""
-        return _filled(self.stream_path if stream and self.stream_path else self.path, model)
+        return path_with(model, self.stream_path if stream and self.stream_path else self.path)
 
     def count_path_of(self, model: str) -> str:
         """Return the path of the endpoint that counts tokens. Raises ClientRequestError."""
-        return _filled(self.count_path, model)
+        return path_with(model, self.count_path)
 
     def has_model(self, path: str) -> bool:
         """True if a path has the name of the model."""
@@ -114,9 +114,9 @@ class Door:
             yield f"{at}.stream_path", "needs path, which is for requests without a stream"
         elif self.stream_path and not wrong_paths and self.has_model(self.path) != self.has_model(self.stream_path):
             yield f"{at}.stream_path", "has {model} and path does not, or the reverse: write it in both or in none"
-        if self.count_path and dialect is Dialect.CHAT:
-            yield f"{at}.count_path", "has no effect: Chat Completions has no endpoint that counts tokens"
-        if self.betas and dialect is not Dialect.MESSAGES:
+        if self.count_path and dialect.facts.count is None:
+            yield f"{at}.count_path", f"has no effect: {dialect.facts.api} has no endpoint that counts tokens"
+        if self.betas and not dialect.facts.betas:
             yield f"{at}.betas", "has no effect: only clients of Messages send betas to upstreams of Messages"
         for name in self.body:
             if name in self.omit:
@@ -138,18 +138,6 @@ PLAIN = Door()
 def credential_header(name: str) -> bool:
     """True for a header that holds a client's credential."""
     return name.lower() in _CREDENTIALS
-
-
-def _filled(template: str, model: str) -> str:
-    """Return a path with the model in it. Raises ClientRequestError for a model that would be a step in the path.
-
-    Clients may name any model, so a slash and a colon are quoted.
-    """
-    if not template:
-        return ""
-    if not model.strip("."):
-        raise ClientRequestError((_MODEL,), "this name has no place in the URL of the upstream")
-    return template.format(model=quote(model, safe="@"))
 
 
 def _template_problem(template: str) -> str | None:

@@ -7,24 +7,34 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dragoman import Dialect
+from dragoman.gateway import DEFAULT_DIALECT, STORED_DIALECT
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
-from dragoman_server.config.provider import VENDOR_URL, Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 from dragoman_server.config.value_problems import choice_problem
 
-_RESPONSES_SURFACE = "openai-responses"
-"""Name of the second provider for OPENAI_API_KEY: the same host, by the Responses API."""
-
 _OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
 
-_VENDORS = {
-    "openai": ("OPENAI", Dialect.CHAT),
-    _RESPONSES_SURFACE: ("OPENAI", Dialect.RESPONSES),
-    "anthropic": ("ANTHROPIC", Dialect.MESSAGES),
-}
-"""Name of a vendor's provider → the beginning of its variables' names, and its dialect."""
+_OPENAI = "openai"
+
+
+def _vendors() -> dict[str, tuple[str, Dialect]]:
+    found: dict[str, tuple[str, Dialect]] = {}
+    for dialect in Dialect:
+        facts = dialect.facts
+        name = f"{facts.vendor}-{dialect}" if facts.vendor in found else facts.vendor
+        found[name] = facts.key_variable.removesuffix("_API_KEY"), dialect
+    return found
+
+
+_VENDORS = dict(sorted(_vendors().items(), key=lambda vendor: vendor[1][1].facts.vendor != _OPENAI))
+"""Name of a vendor's provider → the beginning of its variables' names, and its dialect.
+
+A vendor's second dialect has a provider of its own: the same host, by the other API.
+"""
+_RESPONSES_SURFACE = f"{_OPENAI}-{STORED_DIALECT}"
 _SIZES = {
     spec.name: spec.metadata["options"]["variable"] for spec in fields(Models) if "variable" in spec.metadata["options"]
 }
@@ -122,7 +132,7 @@ def _openai_routes(pattern: str, surfaces: bool, upstream_model: str | None = No
     if not surfaces:
         return [Route(pattern, "openai", upstream_model)]
     return [
-        Route(pattern, "openai", upstream_model, client=Dialect.CHAT),
+        Route(pattern, "openai", upstream_model, client=_VENDORS[_OPENAI][1]),
         Route(pattern, _RESPONSES_SURFACE, upstream_model),
     ]
 
@@ -146,9 +156,10 @@ def _with_provider(name: str, providers: Mapping[str, Provider]) -> str:
 def _command_line_provider(table: Table, env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:
     if "base_url" not in table and not chosen:
         raise ConfigError("api_key", "needs a base URL or a dialect, so that it is known which vendor it belongs to")
-    url = table.text("base_url") or (VENDOR_URL[chosen] if chosen else "")
+    url = table.text("base_url") or (chosen.facts.base_url if chosen else "")
     if not chosen:
-        chosen = Dialect.MESSAGES if is_vendor(Dialect.MESSAGES, url) else Dialect.CHAT
+        own = (dialect for dialect in Dialect if is_vendor(dialect, url))
+        chosen = next(own, DEFAULT_DIALECT)
     key = table.text("api_key") or env.get("UPSTREAM_API_KEY", "")
     # A vendor's key from the environment is sent to that vendor only, never to another host of the command line.
     if not key and is_vendor(chosen, url):
@@ -158,22 +169,22 @@ def _command_line_provider(table: Table, env: Mapping[str, str], chosen: Dialect
 
 def key_variable(dialect: Dialect) -> str:
     """Return the variable of the key of a dialect's vendor."""
-    return next(f"{prefix}_API_KEY" for prefix, own in _VENDORS.values() if own is dialect)
+    return dialect.facts.key_variable
 
 
 def _vendor_providers(env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:
     providers = {}
     for name, (prefix, own) in _VENDORS.items():
         key = _secret(env.get(f"{prefix}_API_KEY", ""))
-        if key is None or (chosen and (chosen is Dialect.MESSAGES) is not (own is Dialect.MESSAGES)):
+        if key is None or (chosen and chosen.facts.vendor != own.facts.vendor):
             continue
-        url = env.get(f"{prefix}_BASE_URL") or VENDOR_URL[own]
-        if name != _RESPONSES_SURFACE:
+        url = env.get(f"{prefix}_BASE_URL") or own.facts.base_url
+        if name == own.facts.vendor:
             providers[name] = Provider(name, chosen or own, url, key)
-        elif not chosen and is_vendor(Dialect.CHAT, url):
+        elif not chosen and is_vendor(own, url):
             # Compatible servers may lack the Responses API; OpenAI serves both APIs with one key.
             second = Provider(name, own, url, key)
-            providers[name] = replace(second, profile=second.profile.replace({"family": "openai"}))
+            providers[name] = replace(second, profile=second.profile.replace({"family": own.facts.vendor}))
     return providers
 
 

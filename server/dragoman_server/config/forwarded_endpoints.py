@@ -34,4 +34,4 @@ def default_groups(dialect: Dialect) -> tuple[str, ...]:
 
     Servers of OpenAI's dialects share one base URL for all of them, and answer 404 where they have no such endpoint.
     """
-    return () if dialect is Dialect.MESSAGES else GROUPS
+    return GROUPS if dialect.facts.forwarded else ()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from dragoman import Dialect
 from dragoman_server.config.aws_host import bedrock_endpoint, bedrock_problem
 
-_CHAT, _MESSAGES, _RESPONSES = Dialect
+_CHAT, _MESSAGES, _RESPONSES = map(Dialect, ("chat", "messages", "responses"))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ DOORS: Final = (
     ),
     HostDoor("*.azure.com/openai", (_RESPONSES,), _AZURE, "/openai", _AZURE_SDK, key="api-key"),
     HostDoor("*.githubcopilot.com", (_CHAT,), _COPILOT, "", _COPILOT_PROBE, settings={"path": "chat/completions"}),
-    HostDoor("*.githubcopilot.com", (_RESPONSES,), _COPILOT, "", _COPILOT_PROBE, settings={"path": "responses"}),
+    HostDoor("*.githubcopilot.com", (_RESPONSES,), _COPILOT, "", _COPILOT_PROBE, settings={"path": _RESPONSES.path}),
     HostDoor("*.githubcopilot.com", (_MESSAGES,), _COPILOT, "", _COPILOT_PROBE, key="bearer", token="bearer"),
     HostDoor(
         "chatgpt.com/backend-api/codex",

@@ -63,8 +63,9 @@ _ENDINGS = {
     ".rep.googleapis.com": "gemini",
     ".githubcopilot.com": "copilot",
 }
-OF_MESSAGES = {"gemini": "vertex"}
-"""Profile of a host → its profile for Messages, where that has another name: Vertex AI has Gemini and Claude."""
+OF_VENDOR = {("gemini", "anthropic"): "vertex"}
+"""Profile of a host and vendor of the dialect → the profile, where that has another name: Vertex AI has Gemini and
+Claude."""
 _CLAUDE_ON_AWS = "aws-external-anthropic"
 """The service of Anthropic's own API at AWS."""
 _OLLAMA_PORT = 11434
@@ -83,8 +84,7 @@ PATTERNS = {
 def default_profile(dialect: Dialect, base_url: str) -> str:
     """Return the name of the profile for the URL's host, or `compatible` if none is known for this dialect."""
     name = _profile_of_host(base_url)
-    if dialect is Dialect.MESSAGES:
-        name = OF_MESSAGES.get(name, name)
+    name = OF_VENDOR.get((name, dialect.facts.vendor), name)
     return name if (dialect, name) in BUILTIN_PROFILES else COMPATIBLE
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_DIALECT
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
@@ -120,7 +121,7 @@ def _unpriced(config: Config, keys: Sequence[KeyRecord]) -> dict[tuple[str, str]
 
 def _candidates(router: Router, model: str) -> Iterator[Candidate]:
     """Yield the providers and models that a model's requests can be sent to, for clients of each dialect."""
-    for client in Dialect:
+    for client in CLIENT_DIALECTS:
         with suppress(DragomanError):  # a route for clients of another dialect
             yield from router.resolve(model, client).candidates
 
@@ -155,7 +156,7 @@ def _hidden_providers(config: Config) -> Iterator[str]:
             continue
         words = re.sub(r"\W", "", route.model) if route.is_regex else re.sub(r"[*?]", "", route.model)
         meant = {name for same in config.routes if same.model == route.model for name in same.provider_names}
-        client = route.client or Dialect.CHAT
+        client = route.client or DEFAULT_DIALECT
         for name in config.providers:
             if name in meant:
                 continue

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import Dialect, Knobs, Profile, builtin_profile
-from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
+from dragoman.gateway import BUILTIN_PROFILES, CLIENT_DIALECTS, DEFAULT_DIALECT, VENDOR_PROFILES
 from dragoman_server.config.accounts_tables import read_keys, read_store, read_usage
 from dragoman_server.config.door import Door
 from dragoman_server.config.forwarded_endpoints import GROUPS
@@ -129,7 +129,7 @@ def _provider(name: str, table: Table) -> Provider:
     found = table.settings(Provider)
     door = table.settings(Door)
     word = found.get("dialect")
-    given = {"dialect": Dialect.CHAT, "base_url": "", **found}
+    given = {"dialect": DEFAULT_DIALECT, "base_url": "", **found}
     dialect = given["dialect"]
     # Without a valid dialect, accept the profiles of all dialects.
     names = dict.fromkeys(profile for each, profile in BUILTIN_PROFILES if word in (None, each))
@@ -185,7 +185,7 @@ def simulated_config() -> Config:
         for dialect, name in SIMULATED.items()
     }
     routes = [Route(f"{dialect}/*", name, "*") for dialect, name in SIMULATED.items()]
-    for client in Dialect:
-        other = Dialect.CHAT if client is Dialect.MESSAGES else Dialect.MESSAGES
+    for client in CLIENT_DIALECTS:
+        other = next(dialect for dialect in Dialect if dialect.facts.vendor != client.facts.vendor)
         routes.append(Route("*", SIMULATED[other], client=client))
     return Config(providers, tuple(routes), simulated=True)

@@ -12,7 +12,7 @@ from hmac import compare_digest
 from urllib.parse import urlsplit
 
 from dragoman import Dialect, Profile, builtin_profile
-from dragoman.gateway import PROFILE_FIELDS, short_repr
+from dragoman.gateway import PROFILE_FIELDS, path_with, short_repr
 from dragoman_server.accounts.keys.tag import TAG_HEADER
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, CredentialOptions
@@ -26,12 +26,7 @@ from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join
 from dragoman_server.config.value_problems import value_problem
 
-VENDOR_URL = {
-    Dialect.CHAT: "https://api.openai.com/v1",
-    Dialect.MESSAGES: "https://api.anthropic.com",
-    Dialect.RESPONSES: "https://api.openai.com/v1",
-}
-_ENDPOINTS = ("/chat/completions", "/messages", "/responses", "/models", *(f"/{path}" for path in FORWARDED))
+_ENDPOINTS = tuple(f"/{path}" for path in (*(dialect.path for dialect in Dialect), "models", *FORWARDED))
 _FRAMING = frozenset(
     {
         "connection",
@@ -180,13 +175,13 @@ class Provider:
             return self.door.auth_header
         if self.credential is not None and self.credential.kind in (GOOGLE, AZURE):
             return "bearer"
-        return "x-api-key" if self.dialect is Dialect.MESSAGES else "bearer"
+        return self.dialect.facts.key_header
 
     @cached_property
     def changes_requests(self) -> bool:
         """True if bodies get fields or lose some, or if betas of clients are changed."""
         door = self.door
-        return door.changes_body or (self.dialect is Dialect.MESSAGES and bool(door.betas or self.profile.betas))
+        return door.changes_body or (self.dialect.facts.betas and bool(door.betas or self.profile.betas))
 
     @cached_property
     def has_own_way(self) -> bool:
@@ -210,14 +205,14 @@ class Provider:
         OpenAI base with another path (`/v1beta/openai`, `/api/paas/v4`) is used unchanged. The query of the base URL
         is kept, and `query` (without `?`) is appended to it.
         """
-        return self._below(path if self._is_versioned else f"v1/{path.lstrip('/')}", query)
+        return self._below(path if self._is_versioned else f"{self.dialect.facts.version}/{path.lstrip('/')}", query)
 
     @cached_property
     def _is_versioned(self) -> bool:
         """True if the base URL has all that comes before an endpoint's path."""
         base = self.base_url.partition("?")[0].rstrip("/").partition("://")[2]
-        if self.dialect is Dialect.MESSAGES:
-            return base.endswith("/v1")
+        if not self.dialect.facts.version_in_base:
+            return base.endswith(f"/{self.dialect.facts.version}")
         return "/" in base or base in WITHOUT_VERSION
 
     def main_endpoint(self, model: str, *, stream: bool, query: str = "") -> str:
@@ -227,7 +222,10 @@ class Provider:
         """
         if path := self.door.path_of(model, stream=stream):
             return self._below(path, "")
-        return self.endpoint(self.dialect.path, query) if query else self._dialect_endpoint
+        facts = self.dialect.facts
+        if query or not facts.names_target:
+            return self.endpoint(facts.target(model, stream=stream).path, query)
+        return self._dialect_endpoint
 
     @cached_property
     def _dialect_endpoint(self) -> str:
@@ -241,12 +239,13 @@ class Provider:
         """
         if own := self.door.count_path_of(model):
             return self._below(own, "")
-        return None if self.door.path else self.endpoint(path, query)
+        return None if self.door.path else self.endpoint(path_with(model, path), query)
 
     def _below(self, path: str, query: str) -> str:
-        """Return the URL of a path below the base URL, whose own query is kept."""
+        """Return the URL of a path below the base URL. The queries of both are kept."""
         base, _, own = self.base_url.partition("?")
-        queries = "&".join(filter(None, (own, query)))
+        path, _, fixed = path.partition("?")
+        queries = "&".join(filter(None, (own, fixed, query)))
         return f"{base.rstrip('/')}/{path.lstrip('/')}{'?' if queries else ''}{queries}"
 
     def serves(self, group: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from dragoman import Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
-from dragoman.gateway import KNOBS, changed_fields
+from dragoman.gateway import CLIENT_DIALECTS, KNOBS, changed_fields
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, NEEDS_REDIS, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
@@ -78,7 +78,7 @@ class Route:
     """Name of the provider that gets the request."""
     upstream_model: str | None = setting(None)
     """Model's name sent upstream (default: the client's name)."""
-    client: Dialect | None = setting(None, Words(Dialect, "dialect", hints=DIALECTS))
+    client: Dialect | None = setting(None, Words(CLIENT_DIALECTS, "dialect", hints=DIALECTS))
     """The route applies to clients of this dialect only."""
     knobs: Mapping[str, Any] = setting(dict, getter="values", kind=Knobs)
     """Knobs for this route."""

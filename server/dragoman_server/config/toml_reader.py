@@ -299,7 +299,7 @@ class Table:
     def word(
         self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
     ) -> str | None:
-        """Return a string that is one of `words`, which may be an enumeration.
+        """Return a string that is one of `words`, which may be members of an enumeration.
 
         `hints` maps other words to a hint for the message.
         """
@@ -317,9 +317,7 @@ class Table:
             hint = hints.get(value.lower()) if hints and type(value) is str else None
             self.report(key, f"{wrong}: {hint}" if hint else wrong)
             return None
-        kind: Any = words if isinstance(words, type) else str
-        out: str = kind(value)
-        return out
+        return next(word for word in words if word == value)  # the member of an enumeration
 
     def table(self, key: str) -> Table:
         """Return a table, empty if absent. For a value that is not a table, only that is reported."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect
+from dragoman.gateway import STORED_DIALECT
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_keys import COMPACT
 
@@ -18,4 +18,4 @@ class CompactEndpoint:
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Handle the request as any other of the Responses API. Its mark requests the compaction."""
         request[COMPACT] = True
-        return await self._gateway.handler.answer(request, Dialect.RESPONSES)
+        return await self._gateway.handler.answer(request, STORED_DIALECT)

@@ -107,16 +107,9 @@ class TokenCounts:
         if self._counter.exact:
             await asyncio.to_thread(self._counter.warm)
 
-    async def messages(self, request: web.Request) -> web.Response:
-        """`POST /v1/messages/count_tokens`, with or without `?beta=true`."""
-        return await self._answer(request, Dialect.MESSAGES)
-
-    async def responses(self, request: web.Request) -> web.Response:
-        """`POST /v1/responses/input_tokens`."""
-        return await self._answer(request, Dialect.RESPONSES)
-
-    async def _answer(self, request: web.Request, client: Dialect) -> web.Response:
-        services, how, provider = self._services, CountSource.FAILED, ""
+    async def post(self, request: web.Request) -> web.Response:
+        """`POST /v1/messages/count_tokens`, with or without `?beta=true`, and `POST /v1/responses/input_tokens`."""
+        services, how, provider, client = self._services, CountSource.FAILED, "", _client_of(request)
         # No receipt is filed: counts have none.
         scope = RequestScope(services, Receipt(services.new_id(), client, 0))
         request_id = scope.receipt.request_id
@@ -273,6 +266,12 @@ class _UpstreamRefusal(UpstreamError):
         self.status = status
 
 
+def _client_of(request: web.Request) -> Dialect:
+    """Return the dialect of the endpoint."""
+    path = request.path.rstrip("/")
+    return next(client for client, endpoint in COUNT_ENDPOINTS.items() if path.endswith(endpoint.path))
+
+
 def _count_url(provider: Provider, model: str, query: str = "") -> str | None:
     """Return the URL of a provider's endpoint that counts tokens, None if it has none. Raises ClientRequestError."""
     endpoint = COUNT_ENDPOINTS.get(provider.dialect)
@@ -283,7 +282,7 @@ def _question(translation: Translation, provider: Provider, headers: Mapping[str
     """Return the body of the request for an upstream's count, and its digest."""
     body = translation.body
     if not translation.same_body:
-        body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body)))
+        body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body), translation.upstream_model))
     if provider.changes_requests:
         betas = betas_of(provider, headers) if translation.same_body else NONE
         body = count_body(body, provider, translation.upstream_model, betas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -10,10 +10,10 @@ from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError, Failure, builtin_profile
 from dragoman.errors import FailureKind
-from dragoman.gateway import VENDOR_PROFILES, parse_body
+from dragoman.gateway import CLIENT_DIALECTS, VENDOR_PROFILES, parse_body
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps
-from dragoman_server.config.provider import VENDOR_URL, Provider
+from dragoman_server.config.provider import Provider
 from dragoman_server.draft import Draft
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.endpoints.hosts.stored_receipts import owner_of, unavailable
@@ -123,7 +123,7 @@ class Diagnostics:
         """Return the body of a request to `explain`, and the explanation. Raises DragomanError."""
         await self._services.count(caller.key, infer_dialect(request))
         limits = self._gateway.config.server.limits
-        source = _dialect("from", request.query["from"]) if "from" in request.query else None
+        source = _dialect("from", request.query["from"], CLIENT_DIALECTS) if "from" in request.query else None
         body = await self._services.bodies.read(request)
         payload = await compute(len(body), partial(parse_body, body, limits), caller.owner, request)
         client = source or guess_client(payload)
@@ -167,9 +167,9 @@ class Diagnostics:
             return router.resolve(model, client)
         provider = config.providers.get(to)
         if provider is None:
-            upstream = _dialect("to", to, *config.providers)
+            upstream = _dialect("to", to, Dialect, *config.providers)
             return router.direct_target(
-                Provider(to, upstream, VENDOR_URL[upstream], profile=builtin_profile(upstream)), model
+                Provider(to, upstream, upstream.facts.base_url, profile=builtin_profile(upstream)), model
             )
         try:
             # The model's own route decides on names and knobs if it leads to this provider.
@@ -189,9 +189,8 @@ class _ExplainError(DragomanError):
         self.client = client
 
 
-def _dialect(name: str, word: str, *more: str) -> Dialect:
-    try:
-        return Dialect(word)
-    except ValueError:
-        words = ", ".join([*Dialect, *more])
-        raise ClientRequestError(name, f"expected one of {words}; got {word[:100]!a}") from None
+def _dialect(name: str, word: str, known: Iterable[Dialect], *more: str) -> Dialect:
+    found = next((dialect for dialect in known if dialect == word), None)
+    if found is None:
+        raise ClientRequestError(name, f"expected one of {', '.join([*known, *more])}; got {word[:100]!a}")
+    return found

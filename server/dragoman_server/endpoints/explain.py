@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from dragoman import ClientRequestError, Dialect, Translation
-from dragoman.gateway import DEFAULT_KNOBS
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_KNOBS, WireFacts
 from dragoman.wire import Json, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.receipt import loss_rows
@@ -44,7 +44,7 @@ def explanation(
         "provider": provider.name if provider is not None else None,
         "profile": profile or (provider.profile_name or None if provider is not None else None),
         "client_profile": client_profile,
-        "path": way.upstream.dialect.path,
+        "path": way.upstream.dialect.facts.target(translation.upstream_model, stream=translation.stream).path,
         # Without the base URL's own query, which may hold a key.
         "url": _url(translation, provider) if provider is not None else None,
         "model": context.model,
@@ -115,71 +115,41 @@ def _bytes(fragment: orjson.Fragment) -> bytes:
     return orjson.dumps(fragment)
 
 
-# Without fields that servers of the other dialect accept, too: many Chat servers have `thinking` and `top_k`.
-_CHAT_ONLY = frozenset(
-    (
-        "audio",
-        "frequency_penalty",
-        "function_call",
-        "functions",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "modalities",
-        "n",
-        "parallel_tool_calls",
-        "prediction",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stop",
-        "stream_options",
-        "top_logprobs",
-        "verbosity",
-        "web_search_options",
-    )
-)
-_MESSAGES_ONLY = frozenset(("context_management", "mcp_servers", "output_config", "stop_sequences", "system"))
-_CHAT_ROLES = frozenset(("developer", "function", "tool"))
-_CHAT_PARTS = frozenset(("file", "image_url", "input_audio", "refusal"))
-_MESSAGES_PARTS = frozenset(("document", "image", "redacted_thinking", "thinking", "tool_result", "tool_use"))
-
-
 def guess_client(payload: Json, option: str = "from=") -> Dialect:
     """Return the dialect of a request body. `option` is the option to name it, for the error message.
 
     Raises ClientRequestError if the body fits none or several: a wrong guess would explain another request.
     """
-    if "input" in payload:
-        if "messages" not in payload:
-            return Dialect.RESPONSES
-    elif "messages" in payload:
-        if "max_tokens" not in payload:
-            return Dialect.CHAT  # Messages requires it
-        chat, messages = _signs(payload)
-        if chat != messages:
-            return Dialect.CHAT if chat else Dialect.MESSAGES
-    ways = " or ".join(f"{option}{dialect}" for dialect in Dialect)
+    named = {dialect.facts.conversation for dialect in CLIENT_DIALECTS} & payload.keys()
+    found = [
+        dialect
+        for dialect in CLIENT_DIALECTS
+        if named == {dialect.facts.conversation} and payload.keys() >= {*filter(None, [dialect.facts.output_cap])}
+    ]
+    if len(found) > 1:
+        found = [dialect for dialect in found if _has_sign(payload, dialect.facts)]
+    if len(found) == 1:
+        return found[0]
+    ways = " or ".join(f"{option}{dialect}" for dialect in CLIENT_DIALECTS)
     raise ClientRequestError("", f"the body does not tell its dialect: give {ways}")
 
 
-def _signs(payload: Json) -> tuple[bool, bool]:
-    """Return whether the body has fields of Chat only, and fields of Messages only."""
-    chat = not _CHAT_ONLY.isdisjoint(payload)
-    messages = not _MESSAGES_ONLY.isdisjoint(payload)
-    for tool in _dicts(payload.get("tools")):
-        chat |= "function" in tool or "custom" in tool
-        messages |= "input_schema" in tool
-    for number, message in enumerate(_dicts(payload.get("messages"))):
+def _has_sign(payload: Json, facts: WireFacts) -> bool:
+    """Return whether the body has what only requests of the dialect have."""
+    signs = facts.signs
+    if not signs.fields.isdisjoint(payload):
+        return True
+    if not all(map(signs.tool_fields.isdisjoint, _dicts(payload.get("tools")))):
+        return True
+    for number, message in enumerate(_dicts(payload.get(facts.conversation))):
         role = _word(message.get("role"))
-        # Messages allows instructions within the conversation, but not at its beginning.
-        chat |= role in _CHAT_ROLES or (role == "system" and number == 0) or "tool_calls" in message
-        for part in _dicts(message.get("content")):
-            kind = _word(part.get("type"))
-            chat |= kind in _CHAT_PARTS
-            messages |= kind in _MESSAGES_PARTS
-    return chat, messages
+        if role in signs.roles or (not number and role in signs.opening_roles):
+            return True
+        if not signs.message_fields.isdisjoint(message):
+            return True
+        if any(_word(part.get("type")) in signs.parts for part in _dicts(message.get("content"))):
+            return True
+    return False
 
 
 def _dicts(value: Any) -> list[Json]:

@@ -6,8 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from dragoman import Dialect
-from dragoman.gateway import ReplyOptions, forward
+from dragoman.gateway import STORED_DIALECT, ReplyOptions, forward
 from dragoman.threads import is_response_id
 from dragoman_server.config.provider import Provider
 from dragoman_server.credentials.provider_request import request_to
@@ -38,7 +37,7 @@ async def forward_to_issuer(
     """
     loaded = services.loaded
     server = loaded.config.server
-    scope = RequestScope(services, Receipt(request_id, Dialect.RESPONSES, int(services.now())))  # no receipt is filed
+    scope = RequestScope(services, Receipt(request_id, STORED_DIALECT, int(services.now())))  # no receipt is filed
     scope.admitted(caller)
     scope.receipt.translation = forward(
         b"",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
 from dragoman.wire import json_dumps
 from dragoman_server.endpoints.codex_catalogue import codex_models
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
@@ -31,7 +31,7 @@ class ModelList:
         The dialect is that of the request's headers. A list for Codex has the form of its catalogue.
         """
         services, client, name = self._services, infer_dialect(request), request.match_info.get("name")
-        headers, loaded, messages = request.headers, services.loaded, client is Dialect.MESSAGES
+        headers, loaded, messages = request.headers, services.loaded, client.facts.vendor == "anthropic"
         try:
             caller = await admit_request(services, request)
             await services.count(caller.key, client)

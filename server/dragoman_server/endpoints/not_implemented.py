@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
 from dragoman.errors import FailureKind
+from dragoman.gateway import STORED_DIALECT
 from dragoman_server.proxy.error_response import client_failure, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.steps.admit import identify
@@ -28,7 +29,7 @@ class NotImplementedEndpoints:
         try:
             await identify(self._services, request)
         except DragomanError as error:
-            return error_response(Dialect.RESPONSES, error.failure, request_id)
+            return error_response(STORED_DIALECT, error.failure, request_id)
         return stored_objects(request_id, request, stores=self._services.responses.stores)
 
 
@@ -45,4 +46,4 @@ def stored_objects(request_id: str, request: web.Request, *, stores: bool = Fals
     else:
         problem = f"this gateway keeps no responses; {_INSTEAD}"
     failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {problem}", 404)
-    return error_response(Dialect.RESPONSES, failure, request_id)
+    return error_response(STORED_DIALECT, failure, request_id)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS, COUNT_ENDPOINTS, STORED_DIALECT
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import handle_expect
 
@@ -37,9 +37,10 @@ CONVERSATIONS: Final[tuple[Row, ...]] = (
     ("GET", "/v1/dragoman/conversations/{id}/tree", "conversation_tree:ConversationTree.get"),
 )
 """The endpoints of a gateway that stores responses."""
+COUNT_PATHS: Final = tuple(count.path for client, count in COUNT_ENDPOINTS.items() if client in CLIENT_DIALECTS)
+"""The paths of the endpoints that count tokens."""
 TABLE: Final[tuple[Row, ...]] = (
-    ("POST", "messages/count_tokens", "count_tokens:TokenCounts.messages"),
-    ("POST", "responses/input_tokens", "count_tokens:TokenCounts.responses"),
+    *(("POST", path, "count_tokens:TokenCounts.post") for path in COUNT_PATHS),
     ("POST", "responses/compact", "compact:CompactEndpoint.post"),
     ("GET", "/v1/responses/{id}", "stored_responses:ResponsesEndpoints.get"),
     ("DELETE", "/v1/responses/{id}", "stored_responses:ResponsesEndpoints.delete"),
@@ -48,7 +49,7 @@ TABLE: Final[tuple[Row, ...]] = (
     ("*", "/v1/responses/{rest:.+}", "not_implemented:NotImplementedEndpoints.get"),
     ("*", "/v1/conversations", "not_implemented:NotImplementedEndpoints.get"),
     ("*", "/v1/conversations/{rest:.+}", "not_implemented:NotImplementedEndpoints.get"),
-    ("GET", "responses", "websocket.endpoint:ResponsesWebSocket.get"),
+    ("GET", STORED_DIALECT.path, "websocket.endpoint:ResponsesWebSocket.get"),
     ("POST", "/v1/dragoman/explain", "diagnostics:Diagnostics.explain"),
     ("GET HEAD", "/v1/dragoman/receipts", "diagnostics:Diagnostics.receipts"),
     ("GET HEAD", "/v1/dragoman/receipts/{request_id}", "diagnostics:Diagnostics.receipt"),
@@ -109,11 +110,7 @@ def add_paths(app: web.Application, prefix: str, gateway: Gateway) -> LazyEndpoi
 
 def _streams(gateway: Gateway) -> dict[str, Handler]:
     """Return the endpoints that reply with streams, by path. If `server.resume` is on, clients can resume these."""
-    endpoints = {
-        Dialect.CHAT: gateway.chat,
-        Dialect.MESSAGES: gateway.messages,
-        Dialect.RESPONSES: gateway.responses,
-    }
+    endpoints = gateway.endpoints
     if gateway.resumable is not None:
         endpoints = {client: gateway.resumable.endpoint(each, client) for client, each in endpoints.items()}
     return {client.path: endpoint for client, endpoint in endpoints.items()}

@@ -10,7 +10,8 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect
+from dragoman import ClientRequestError
+from dragoman.gateway import STORED_DIALECT
 from dragoman.threads import ItemPage, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
@@ -190,15 +191,15 @@ async def respond(
     request_id = services.new_id()
     try:
         caller = await identify(services, request)
-        await services.count(caller.key, Dialect.RESPONSES)
+        await services.count(caller.key, STORED_DIALECT)
         if elsewhere is not None and (response := await elsewhere(caller, request_id)) is not None:
             return response
         body = await make(owner(request, caller), request_id)
     except Exception as error:
-        return answer_without_receipt(request, Dialect.RESPONSES, error, request_id)
+        return answer_without_receipt(request, STORED_DIALECT, error, request_id)
     if isinstance(body, web.StreamResponse):
         return body
-    headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
+    headers = {STORED_DIALECT.request_id_header: request_id, OWN_ID: request_id}
     return web.Response(body=body, content_type=content_type, headers=headers)
 
 

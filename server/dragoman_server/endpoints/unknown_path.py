@@ -5,14 +5,16 @@ from __future__ import annotations
 from aiohttp import web
 
 from dragoman.errors import FailureKind
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.config.forwarded_endpoints import FORWARDED
+from dragoman_server.endpoints.paths import COUNT_PATHS
 from dragoman_server.observability.rejections import METHOD, PATH
 from dragoman_server.proxy.error_response import client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.request_body import handle_expect
 
 _ANY_PATH = "/{path:(?s:.*)}"
 """The pattern of all paths, also of those with a line break."""
-_ENDPOINTS = ("chat/completions", "messages", "messages/count_tokens", "responses", "models", *FORWARDED)
+_ENDPOINTS = (*(client.path for client in CLIENT_DIALECTS), *COUNT_PATHS, "models", *FORWARDED)
 
 
 def add_unknown_path(app: web.Application, prefix: str) -> None:

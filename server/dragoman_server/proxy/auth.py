@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from multidict import CIMultiDict
 
-from dragoman import ClientRequestError, Dialect, DragomanError
+from dragoman import ClientRequestError, DragomanError
 from dragoman.errors import FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import PREFIX, id_of
@@ -216,15 +216,6 @@ def _unauthorized(message: str) -> DragomanError:
     return DragomanError(client_failure(FailureKind.AUTHENTICATION, message, 401, code="invalid_api_key"))
 
 
-_SAME_DIALECT: Final[dict[Dialect, tuple[str, ...]]] = {
-    Dialect.MESSAGES: ("anthropic-version", "anthropic-beta"),
-    Dialect.CHAT: ("idempotency-key",),
-    # Codex sends back the state of the turn that the upstream's last reply had, so that it stays on one machine.
-    Dialect.RESPONSES: ("idempotency-key", "x-codex-turn-state"),
-}
-"""The client's headers that go with its body to an upstream of the same dialect."""
-
-
 def outbound_headers(
     provider: Provider,
     client_headers: Mapping[str, str],
@@ -241,28 +232,28 @@ def outbound_headers(
     cannot be sent.
     """
     out: dict[str, str] = {}
-    messages = provider.dialect is Dialect.MESSAGES
-    if messages:
-        out["anthropic-version"] = provider.profile.anthropic_version
+    facts = provider.dialect.facts
+    if version := facts.version_header:
+        out[version] = provider.profile.anthropic_version
     if same_dialect if same_body is None else same_body:
         # The fields of a beta stay in the body, and upstreams reject a body with them and without the header (T-44).
-        for name in _SAME_DIALECT[provider.dialect]:
+        for name in facts.body_headers:
             _forward(out, client_headers, name)
         if HEADER in out and provider.changes_requests:
             out[HEADER] = header_of(provider, betas_of(provider, client_headers))
             if not out[HEADER]:
                 del out[HEADER]
-    if messages and VERSION_FIELD in provider.door.body:
-        out.pop("anthropic-version")
+    if version and VERSION_FIELD in provider.door.body:
+        out.pop(version)
     if same_dialect:
         for name in provider.door.forward_headers:
             _forward(out, client_headers, name.lower())
     if provider.auth is Auth.PASSTHROUGH:
         _put_login(out, provider, client_login(client_headers, own), same_dialect)
-        if same_dialect and not messages:
+        if same_dialect:
             # An organization belongs to a key: the client's would not match the gateway's own key.
-            _forward(out, client_headers, "openai-organization")
-            _forward(out, client_headers, "openai-project")
+            for name in facts.key_headers:
+                _forward(out, client_headers, name)
     elif provider.api_key is not None:
         out |= key_header(provider.key_header, provider.api_key.reveal())
     for name, value in provider.headers.items():

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 from dragoman import ClientRequestError, Dialect, LossCode
 from dragoman.aio import with_body
-from dragoman.gateway import StoredReply, conversation_digest
+from dragoman.gateway import STORED_DIALECT, StoredReply, conversation_digest
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
@@ -134,7 +134,7 @@ class Compactions:
         """
         if not step.threshold:
             if self._options.model:
-                draft.target = draft.loaded.router.resolve(self._options.model, Dialect.RESPONSES)
+                draft.target = draft.loaded.router.resolve(self._options.model, STORED_DIALECT)
             await self._ask_for_summary(step, receipt, draft)
             return
         if not step.gate:
@@ -216,7 +216,7 @@ class Compactions:
         """Return the wrapped history of these items with a summary; empty if that failed."""
         incoming, receipt, payload = request.draft.request, request.receipt, request.draft.payload
         model, now = str(payload["model"]), asyncio.get_running_loop().time()
-        place = model, conversation_digest(Dialect.RESPONSES, payload, receipt.owner)
+        place = model, conversation_digest(STORED_DIALECT, payload, receipt.owner)
         if now - self._failed.get(place, -PAUSE) < PAUSE:
             return ""
         asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
@@ -225,7 +225,7 @@ class Compactions:
             headers.popall(name, None)
         copy = with_body(incoming, headers, json_dumps(asked))
         copy[_INTERNAL] = True
-        response = await self._answer(copy, Dialect.RESPONSES)
+        response = await self._answer(copy, STORED_DIALECT)
         reply = response.body if isinstance(response, web.Response) else None
         if response.status != 200 or type(reply) is not bytes:
             log.warning("%s the conversation was not compacted: %d", receipt.request_id, response.status)
@@ -299,7 +299,7 @@ def _is_native(target: RoutedTarget, *, stores: bool) -> bool:
 
 
 def _compacts(provider: Provider, *, stores: bool) -> bool:
-    own = provider.dialect is Dialect.RESPONSES and not provider.profile.rewrite
+    own = provider.dialect is STORED_DIALECT and not provider.profile.rewrite
     return own and (provider.state == UPSTREAM or not stores)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import Final
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from multidict import istr
 from dragoman import Dialect, ErrorResponse, Failure
 from dragoman import error_response as engine_error
 from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_DIALECT
 
 _UNSUPPORTED = "unsupported_media_type"
 HOOK = "hook"
@@ -23,6 +25,17 @@ REJECTION: Final = web.ResponseKey("dragoman.rejection", Failure)
 """Where a response to a request without a receipt has its failure, which is logged and counted when it is sent."""
 OWN_ID = istr("x-dragoman-request-id")
 """Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
+
+
+_SIGNS: Final = sorted(
+    [
+        (client, facts.version_header, tuple(f"/{facts.version}/{path}" for path in facts.paths))
+        for client in CLIENT_DIALECTS
+        if (facts := client.facts).version_header or facts.paths
+    ],
+    key=lambda sign: not sign[1],
+)
+"""The header and the beginnings of paths by which dialects are recognised. Those with a header come first."""
 
 
 def new_request_id() -> str:
@@ -64,13 +77,12 @@ def unsupported(message: str) -> Failure:
 
 def infer_dialect(request: web.Request) -> Dialect:
     """Return the dialect for a request to an endpoint that several dialects share (mapping §12.3)."""
-    return dialect_of(request.path, "anthropic-version" in request.headers)
+    return dialect_of(request.path, request.headers)
 
 
-def dialect_of(path: str, versioned: bool) -> Dialect:
-    """Return the dialect of a path. `versioned` is True if the request has an `anthropic-version` header."""
-    if versioned or "/v1/messages" in path:
-        return Dialect.MESSAGES
-    if "/v1/responses" in path or "/v1/conversations" in path:
-        return Dialect.RESPONSES
-    return Dialect.CHAT
+def dialect_of(path: str, headers: Container[str]) -> Dialect:
+    """Return the dialect of a path, and of the names of the request's headers."""
+    for client, version, paths in _SIGNS:
+        if version in headers or any(each in path for each in paths):
+            return client
+    return DEFAULT_DIALECT

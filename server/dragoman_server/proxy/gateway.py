@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 
 from dragoman import Dialect
 from dragoman.aio import STOPPING, Timeouts, Transport
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_DIALECT, STORED_DIALECT
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.forwarded_endpoints import FORWARDED
@@ -164,14 +165,10 @@ class Gateway:
         self.handler = handler = RequestHandler(self.services, self._begin_background)
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = handler.answer_detachable if lines else handler.answer
-        self.chat: Handler = partial(answer, client=Dialect.CHAT)
-        """`POST /v1/chat/completions`."""
-        self.messages: Handler = partial(answer, client=Dialect.MESSAGES)
-        """`POST /v1/messages`, with or without `?beta=true`."""
-        self.responses: Handler = partial(answer, client=Dialect.RESPONSES)
-        """`POST /v1/responses`."""
+        self.endpoints: Mapping[Dialect, Handler] = {each: partial(answer, client=each) for each in CLIENT_DIALECTS}
+        """The endpoint of each dialect, such as `POST /v1/chat/completions`."""
         self.forwarded: Mapping[str, Handler] = {
-            path: partial(handler.answer, client=Dialect.CHAT, endpoint=path) for path in FORWARDED
+            path: partial(handler.answer, client=DEFAULT_DIALECT, endpoint=path) for path in FORWARDED
         }
         """The forwarded endpoints, by path below `/v1`."""
         self.leaving = self.hurried = self._discovering = False
@@ -234,7 +231,7 @@ class Gateway:
 
     def _answer_in(self, request: web.Request, scope: RequestScope) -> Coroutine[Any, Any, web.StreamResponse]:
         """Handle a request that runs in the background."""
-        return self.handler.answer(request, Dialect.RESPONSES, scope)
+        return self.handler.answer(request, STORED_DIALECT, scope)
 
     def _begin_background(self, scope: RequestScope, draft: Draft) -> Coroutine[Any, Any, web.StreamResponse]:
         assert self.background is not None
@@ -316,9 +313,7 @@ class Gateway:
         services, store = self.services, self.config.store.for_limits()
         if store.kind == MEMORY or self._shared_routing is not None:
             return
-        if services.router.has_plans or any(
-            each.dialect is Dialect.RESPONSES for each in self.config.providers.values()
-        ):
+        if services.router.has_plans or any(each.dialect is STORED_DIALECT for each in self.config.providers.values()):
             from dragoman_server.proxy.shared_routing.create import create_routing_store
             from dragoman_server.proxy.shared_routing.shared_routing import SharedRouting
 

@@ -23,7 +23,7 @@ from aiohttp import web
 from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.aio import DEFECT
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.gateway import changed_fields, read_error, redact
+from dragoman.gateway import DEFAULT_DIALECT, changed_fields, read_error, redact
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
@@ -176,7 +176,7 @@ def _text(error: web.HTTPException) -> str:
     """Return the text of an exception, else its reason; empty if both are those of its class."""
     body, reason = error.body, error.reason
     if isinstance(body, bytes) and body.strip() and body != f"{error.status}: {reason}".encode():
-        return read_error(Dialect.CHAT, error.status, body, error.headers).message
+        return read_error(DEFAULT_DIALECT, error.status, body, error.headers).message
     return "" if reason in (None, "", _PHRASES.get(error.status)) else redact(reason)
 
 

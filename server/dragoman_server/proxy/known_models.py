@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 
 from dragoman import Dialect, DragomanError
-from dragoman.gateway import ListedModel
+from dragoman.gateway import CLIENT_DIALECTS, ListedModel
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import client_login
@@ -60,8 +60,8 @@ class KnownModels:
         """
         providers = _listing_providers(loaded, headers)
         lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers], owner)
-        # OpenAI's two dialects share one list.
-        clients = (client,) if client is Dialect.MESSAGES else (Dialect.CHAT, Dialect.RESPONSES)
+        # The dialects of one vendor share one list.
+        clients = tuple(each for each in CLIENT_DIALECTS if each.facts.vendor == client.facts.vendor)
         last = loaded.listings.get(clients)
         if last is not None and _same(last[0], lists):
             return last[1]

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from dragoman import Dialect, DragomanError, Failure, LossCode
 from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import STORED_DIALECT
 from dragoman.threads import (
     MemoryStore,
     Node,
@@ -88,7 +89,7 @@ class StoredResponses:
 
     def serves(self, client: Dialect, target: RoutedTarget) -> bool:
         """True if responses are stored here, not by the upstream, for a client and a target."""
-        if client is not Dialect.RESPONSES:
+        if client is not STORED_DIALECT:
             return False
         if target.plan is None:
             return _serves(target.provider)
@@ -192,7 +193,7 @@ class StoredResponses:
 
 def _serves(provider: Provider) -> bool:
     """True if the responses of a provider are stored here."""
-    return provider.dialect is not Dialect.RESPONSES or provider.state != UPSTREAM
+    return provider.dialect is not STORED_DIALECT or provider.state != UPSTREAM
 
 
 def create_thread_store(options: StateOptions, clock: Callable[[], float]) -> Store:

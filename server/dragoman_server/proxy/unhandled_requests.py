@@ -111,4 +111,5 @@ def _dialect(start: bytes) -> Dialect:
     line, _, headers = start.partition(b"\n")
     words = line.split(b" ", 2)
     path = words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""
-    return dialect_of(path, b"\nanthropic-version:" in b"\n" + headers.lower())
+    names = [line.partition(b":")[0].strip().decode("latin-1") for line in headers.lower().splitlines()]
+    return dialect_of(path, names)

@@ -91,4 +91,4 @@ class UpstreamRequests:
 def _is_plain(provider: Provider) -> bool:
     """True if all translated requests to a provider have the same URL and the same headers."""
     door = provider.door
-    return not (door.path or door.forward_headers or provider.has_own_way)
+    return provider.dialect.facts.names_target and not (door.path or door.forward_headers or provider.has_own_way)

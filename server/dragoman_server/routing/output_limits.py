@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman import Dialect, Profile
+from dragoman import Profile
 from dragoman.gateway import ListedModel
 from dragoman_server.config.provider import Provider
 
@@ -37,8 +37,8 @@ class OutputLimits:
         return known[1]
 
     def add_list(self, provider: Provider, models: Iterable[ListedModel]) -> None:
-        """Keep the limits in the model list of a Messages upstream."""
-        if provider.dialect is Dialect.MESSAGES:
+        """Keep the limits in the model list of an upstream whose requests must have one."""
+        if provider.dialect.facts.output_cap:
             for model in models:
                 if model.output_limit:
                     self.add(provider, model.name, model.output_limit)

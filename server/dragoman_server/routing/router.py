@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
@@ -195,7 +196,7 @@ class Router:
         names = [*self._exact, *self._sizes(), *self.config.models_listed]
         known = []
         for name in dict.fromkeys(names):
-            for client in Dialect:
+            for client in CLIENT_DIALECTS:
                 if target := self._by_route(name, client) or self._only_provider(name):
                     known.append((name, target.provider.name))
                     break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dragoman import Dialect
 from dragoman_server.draft import Draft
 from dragoman_server.scope import RequestScope
 
@@ -11,8 +10,9 @@ _CAP = 128_000
 
 
 async def complete(scope: RequestScope, draft: Draft) -> Draft:
-    """Add `max_tokens` to a request of the Messages API."""
-    if scope.receipt.client is Dialect.MESSAGES and "max_tokens" not in draft.payload:
+    """Add the output limit to a request that must have one."""
+    name = scope.receipt.client.facts.output_cap
+    if name and name not in draft.payload:
         cap = draft.target.provider.profile.max_output_tokens or _CAP
-        draft.payload = {**draft.payload, "max_tokens": cap}
+        draft.payload = {**draft.payload, name: cap}
     return draft

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from dragoman import Dialect
 from dragoman.aio import ObservedTransport
 from dragoman.gateway import PromptDigest, quote
 from dragoman_server.draft import Draft
@@ -67,7 +66,7 @@ async def trace_call(scope: RequestScope, draft: Draft) -> Draft:
 
 async def lower_output_cap(scope: RequestScope, draft: Draft) -> Draft:
     """Send the request once more if the upstream refuses the output cap of a client that set none."""
-    if draft.target.provider.dialect is Dialect.MESSAGES or draft.ranking is not None:
+    if draft.target.provider.dialect.facts.output_cap or draft.ranking is not None:
         draft.transport = OutputCapTransport(draft.transport, scope)
     return draft
 
@@ -75,7 +74,7 @@ async def lower_output_cap(scope: RequestScope, draft: Draft) -> Draft:
 async def expect_response(scope: RequestScope, draft: Draft) -> Draft:
     """Expect the id of a response that the upstream is to store: requests that continue it go to the same one."""
     provider = draft.target.provider
-    if provider.dialect is Dialect.RESPONSES or draft.loaded.router.has_plans:
+    if provider.dialect.facts.stored or draft.loaded.router.has_plans:
         created_at = draft.candidate or Candidate(provider, scope.translation.upstream_model)
         scope.expected = scope.services.routing.issuers.expect(scope.receipt.owner, draft.payload, created_at)
     return draft

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
-from dragoman.gateway import ReplyOptions, forward
+from dragoman.gateway import DEFAULT_DIALECT, ReplyOptions, forward
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.provider import Provider
 from dragoman_server.credentials.provider_request import request_to
@@ -103,7 +102,7 @@ async def connect_forwarded(scope: RequestScope, draft: Draft) -> Draft:
 def _call_to(scope: RequestScope, draft: Draft, provider: Provider) -> UpstreamRequest:
     """Return the request for a provider. Raises ClientRequestError."""
     endpoint, translation = scope.receipt.endpoint, scope.translation
-    same_dialect = provider.dialect is not Dialect.MESSAGES
+    same_dialect = provider.dialect.facts.vendor == DEFAULT_DIALECT.facts.vendor
     headers = scope.services.upstream_requests.headers(provider, draft.request.headers, same_dialect=same_dialect)
     # Audio is not compressed, and events must not wait for a compressor.
     stream = translation.stream or endpoint == "audio/speech"

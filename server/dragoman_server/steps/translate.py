@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dragoman import ClientRequestError, Dialect, translate
+from dragoman import ClientRequestError, translate
 from dragoman.gateway import DIRECTIONS, ReplyOptions, conversation_digest
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_at
@@ -38,7 +38,7 @@ async def translate_unsent(scope: RequestScope, draft: Draft) -> Draft:
 async def translate_counted(scope: RequestScope, draft: Draft) -> Draft:
     """Translate a request whose tokens are counted: for the provider that has the response which it continues."""
     target = draft.target
-    if target.plan is not None and scope.receipt.client is Dialect.RESPONSES:
+    if target.plan is not None and scope.receipt.client.facts.stored:
         issuers = scope.services.routing.issuers
         if issuers.shared is not None:
             await issuers.learn(scope.receipt.owner, draft.payload)
@@ -59,7 +59,7 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
     party = party_of(owner, draft.conversation)
     routing.budget.count_request(owner)
     draft.ranking = ranking = routing.ranking(plan, draft.conversation)
-    if receipt.client is Dialect.RESPONSES:
+    if receipt.client.facts.stored:
         if (issuers := routing.issuers).shared is not None:
             await issuers.learn(receipt.owner, draft.payload)
         draft.ranking = ranking = issuers.eligible(ranking, receipt.owner, draft.payload)
@@ -104,8 +104,8 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
     provider, server, key, body = target.provider, loaded.config.server, receipt.key, draft.body
     receipt.provider, receipt.route = provider.name, target.route
     profile = provider.profile
-    # Clients of Messages set a limit.
-    if provider.dialect is Dialect.MESSAGES and receipt.client is not Dialect.MESSAGES:
+    # Clients that must set a limit have set one.
+    if provider.dialect.facts.output_cap and not receipt.client.facts.output_cap:
         profile = loaded.output_limits.profile(provider, target.upstream_model)
     sampled = receipt.client, provider.dialect, provider.name
     job = partial(
@@ -129,7 +129,7 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
         ),
     )
     if provider.changes_requests:
-        betas = betas_of(provider, request.headers) if receipt.client is Dialect.MESSAGES else NONE
+        betas = betas_of(provider, request.headers) if receipt.client.facts.betas else NONE
         job = partial(with_fields, job, provider, betas)
     try:
         if len(body) <= LONG_BODY:

@@ -46,7 +46,6 @@ CODEC = Codec(
     ChatObserver,
     write_failure,
     model_paths=(("model",),),
-    prompt=(None, "messages"),
     check_end=check_end,
     sign_history=sign_history,
     request_usage=request_usage,

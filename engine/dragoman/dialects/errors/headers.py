@@ -22,27 +22,15 @@ T = TypeVar("T")
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers that the clients of every dialect understand: forwarded unchanged, dates included."""
 
-_OPENAI_OWN = ("x-request-id", "openai-processing-ms", "openai-version", "openai-organization", "openai-project")
-_OWN: dict[Dialect, tuple[str, ...]] = {
-    Dialect.CHAT: _OPENAI_OWN,
-    Dialect.RESPONSES: _OPENAI_OWN,
-    Dialect.MESSAGES: ("request-id", "anthropic-organization-id", "anthropic-workspace-id", "anthropic-processing-ms"),
-}
-_CODEX = ("openai-model", "x-models-etag", "x-reasoning-included")
-"""Headers of OpenAI's Responses that Codex reads, besides those that begin with `x-codex-` (openai/codex, core)."""
-_OTHER_ID = {
-    Dialect.CHAT: "request-id",
-    Dialect.RESPONSES: "request-id",
-    Dialect.MESSAGES: "x-request-id",
-}
-"""The header in which the other vendor's servers send their request id."""
-_LIMITS: dict[Dialect, str] = {
-    Dialect.CHAT: "x-ratelimit-",
-    Dialect.RESPONSES: "x-ratelimit-",
-    Dialect.MESSAGES: "anthropic-ratelimit-",
-}
-_READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN, *_CODEX))
-_PREFIXES = ("x-ratelimit-", "anthropic-", "x-codex-")
+_IDS = {each.facts.request_id_header for each in Dialect}
+_OTHER_IDS = {each: tuple(sorted(_IDS - {each.facts.request_id_header, ""})) for each in Dialect}
+"""The headers in which other vendors' servers send their request id."""
+_OF_ONE_DIALECT = tuple(each for dialect in Dialect for each in dialect.facts.dialect_headers)
+_LIMITS = tuple({each.facts.limits.prefix: None for each in Dialect if each.facts.limits is not None})
+"""Beginnings of the headers with rate limits."""
+_OWN = {name for dialect in Dialect for name in dialect.facts.reply_headers}
+_READ = frozenset((*RETRY, *_IDS, *_OWN, *_OF_ONE_DIALECT))
+_PREFIXES = (*_LIMITS, *(each for each in _OF_ONE_DIALECT if each.endswith("-")))
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE_MAX = 1024
 """Longest value of a header that is passed on, in characters."""
@@ -88,16 +76,14 @@ def _is_readable(value: str) -> bool:
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that a failure keeps: when to retry, and the rate limits in the upstream's form."""
     return {
-        name: value
-        for name, value in readable_headers(headers).items()
-        if name in RETRY or name.startswith(("x-ratelimit-", "anthropic-ratelimit-"))
+        name: value for name, value in readable_headers(headers).items() if name in RETRY or name.startswith(_LIMITS)
     }
 
 
 def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
-    """Return the upstream's request id: from its dialect's header, else from the other vendor's."""
+    """Return the upstream's request id: from its dialect's header, else from another vendor's."""
     names = readable_headers(headers)
-    return names.get(source.request_id_header) or names.get(_OTHER_ID[source]) or None
+    return next((names[name] for name in (source.request_id_header, *_OTHER_IDS[source]) if names.get(name)), None)
 
 
 def reply_headers(
@@ -243,25 +229,30 @@ def _rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Ru
     name = _read_name(name)
     if name in RETRY:
         return name, None
-    if name in _CODEX or name.startswith("x-codex-"):
-        return (name, None) if source is target is Dialect.RESPONSES else None
-    limits, client_limits = _LIMITS[source], _LIMITS[target]
-    if not rate_limits and name.startswith(limits):
+    if not name:
         return None
-    if limits == client_limits:
-        return (name, None) if name in _OWN[source] or name.startswith(limits) else None
-    if name == source.request_id_header:
-        return target.request_id_header, _as_id
-    if name == _OTHER_ID[source]:
+    upstream, client = source.facts, target.facts
+    if name.startswith(_OF_ONE_DIALECT):
+        return (name, None) if source is target and name.startswith(upstream.dialect_headers) else None
+    limits = upstream.limits
+    is_limit = limits is not None and name.startswith(limits.prefix)
+    if not rate_limits and is_limit:
+        return None
+    if upstream.vendor == client.vendor:
+        return (name, None) if is_limit or name in upstream.reply_headers else None
+    if name == upstream.request_id_header:
+        return client.request_id_header, _as_id
+    if name in _OTHER_IDS[source]:
         return "", _as_id
-    fact, _, what = name.removeprefix(limits).partition("-")
-    if target is not Dialect.MESSAGES:
-        fact, what = what, fact
-    if not name.startswith(limits) or fact not in ("limit", "remaining", "reset") or what not in ("requests", "tokens"):
+    if limits is None or client.limits is None or not is_limit:
         return None
-    if target is Dialect.MESSAGES:
-        return f"{client_limits}{what}-{fact}", _as_time if fact == "reset" else _as_count
-    return f"{client_limits}{fact}-{what}", _as_duration if fact == "reset" else _as_count
+    fact, _, what = name.removeprefix(limits.prefix).partition("-")
+    if limits.what_first:
+        fact, what = what, fact
+    if fact not in ("limit", "remaining", "reset") or what not in ("requests", "tokens"):
+        return None
+    as_reset = _as_time if client.limits.resets == "time" else _as_duration
+    return client.limits.form.format(what=what, fact=fact), as_reset if fact == "reset" else _as_count
 
 
 def _interned_rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Rule | None:

@@ -25,13 +25,6 @@ from dragoman.wire.json_codec import loads
 
 _K = FailureKind
 
-_CONTENT_KEYS: dict[Dialect, str] = {
-    Dialect.CHAT: "choices",
-    Dialect.MESSAGES: "content",
-    Dialect.RESPONSES: "output",
-}
-"""The member that every complete reply has. An object without it may be an error."""
-
 BY_STATUS: dict[int, FailureKind] = {
     400: _K.INVALID_REQUEST,
     401: _K.AUTHENTICATION,
@@ -109,7 +102,8 @@ def reply_object(body: bytes, dialect: Dialect, parse: Callable[[bytes], Any] = 
         payload = parse(body)
     except ValueError:
         raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
-    if (type(payload) is not dict or payload.get(_CONTENT_KEYS[dialect]) is None) and reports_error(payload):
+    # Every complete reply has this member. An object without it may be an error.
+    if (type(payload) is not dict or payload.get(dialect.facts.content[0]) is None) and reports_error(payload):
         raise UpstreamStatusError(read_error_payload(payload, dialect))
     if type(payload) is not dict:
         raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
@@ -187,8 +181,8 @@ def _failure(status: int, found: ErrorFields, dialect: Dialect) -> Failure:
     if status < 400:
         status = found.status or 200
     kind, implied = classify(status, (found.code, found.type), found.message)
-    if status < 400 and kind is _K.OVERLOADED and dialect is Dialect.MESSAGES:
-        implied = 529
+    if status < 400 and kind is _K.OVERLOADED and dialect.facts.overloaded_status:
+        implied = dialect.facts.overloaded_status
     return Failure(
         kind,
         tidy(found.message),

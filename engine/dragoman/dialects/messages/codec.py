@@ -39,7 +39,6 @@ CODEC = Codec(
     MessagesObserver,
     write_failure,
     model_paths=(("message", "model"),),
-    prompt=("system", "messages"),
     conversation=("metadata", "user_id"),
     restore_reasoning=restore_reasoning,
     strip_billing_line=strip_billing_line,

@@ -36,7 +36,6 @@ CODEC = Codec(
     ResponsesObserver,
     write_failure,
     model_paths=(("response", "model"),),
-    prompt=("instructions", "input"),
     restore_reasoning=restore_reasoning,
     has_agent_items=has_agent_items,
     snapshot=read_snapshot,

@@ -78,9 +78,10 @@ class ModelPage(NamedTuple):
 
 def model_list_query(dialect: Dialect, after: str | None = None) -> str:
     """The query, without `?`, that asks for the first page or for the one behind the cursor `after`."""
-    if dialect is not Dialect.MESSAGES:
-        return ""
-    return "limit=1000" + (f"&after_id={quote(after, safe='')}" if after is not None else "")
+    facts = dialect.facts
+    if after is None or not facts.list_cursor:
+        return facts.list_query
+    return f"{facts.list_query}&{facts.list_cursor}={quote(after, safe='')}"
 
 
 def read_model_list(answer: object) -> ModelPage:

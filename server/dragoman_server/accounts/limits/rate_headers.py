@@ -8,14 +8,22 @@ from math import ceil
 from multidict import istr
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.accounts.limits.claim import REQUESTS, TOKENS, BucketLimit
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.period import rfc3339
 
 _FACTS = ("limit", "remaining", "reset")
-# aiohttp would convert plain names for each reply.
-_OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
-_ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
+_LIMITS = {client: limits for client in CLIENT_DIALECTS if (limits := client.facts.limits) is not None}
+_NAMES = {
+    limits: {
+        # aiohttp would convert plain names for each reply.
+        name: tuple(istr(limits.form.format(what=name, fact=fact)) for fact in _FACTS)
+        for name in (REQUESTS, TOKENS)
+    }
+    for limits in dict.fromkeys(_LIMITS.values())
+}
+"""The names of the headers of each vendor."""
 
 
 class _Form:
@@ -37,25 +45,24 @@ class _Form:
 class RateHeaders:
     """Writes the headers with the limits per minute of one key."""
 
-    __slots__ = ("_anthropic", "_openai")
+    __slots__ = ("_forms",)
 
     def __init__(self, buckets: Sequence[BucketLimit]) -> None:
-        self._openai = _Form(buckets, _OPENAI)
-        self._anthropic = _Form(buckets, _ANTHROPIC)
+        forms = {limits: _Form(buckets, names) for limits, names in _NAMES.items()}
+        self._forms = {client: (forms[limits], limits.resets == "time") for client, limits in _LIMITS.items()}
 
     def write(self, levels: Sequence[int], client: Dialect, now: float) -> dict[str, str]:
         """Return the headers for these levels of the buckets, at Unix seconds `now`.
 
         OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
         """
-        messages = client is Dialect.MESSAGES
-        form = self._anthropic if messages else self._openai
+        form, as_time = self._forms[client]
         headers = form.headers.copy()
         for index, remaining, reset, size, full in form.buckets:
             level = levels[index]
             missing = full - level
             headers[remaining] = str(level // SCALE) if level > 0 else "0"
-            headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if messages else _duration(size, missing)
+            headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if as_time else _duration(size, missing)
         return headers
 
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman import Dialect
+from dragoman.gateway import DEFAULT_DIALECT
 from dragoman_server.cli.imports.imported import (
     Imported,
     ImportedProvider,
@@ -67,6 +69,17 @@ def import_router(data: Mapping[str, Any]) -> Imported:
     return found
 
 
+def _dialect_of(url: str, uses: set[str]) -> Dialect:
+    """Return the dialect of an endpoint, by its transformers and the end of its URL."""
+    if "anthropic" in uses:
+        return next(dialect for dialect in Dialect if dialect.facts.vendor == "anthropic")
+    for dialect in Dialect:
+        facts = dialect.facts
+        if url.endswith(f"/{facts.path}" if facts.version_in_base else f"/{facts.version}/{facts.path}"):
+            return dialect
+    return DEFAULT_DIALECT
+
+
 def _add_provider(found: Imported, at: str, entry: Mapping[str, Any], names: dict[str, str]) -> None:
     name, url = entry.get("name"), entry.get("api_base_url")
     if not isinstance(name, str) or not isinstance(url, str) or not name or not url.strip():
@@ -77,10 +90,7 @@ def _add_provider(found: Imported, at: str, entry: Mapping[str, Any], names: dic
         found.skip(f"{at} ({name})", f"uses the transformer {refused}, which signs in to a vendor's own client")
         return
     url = _text(url.strip())
-    if url.rstrip("/").endswith("/v1/messages") or any(use == "anthropic" for use, _ in uses):
-        dialect = "messages"
-    else:
-        dialect = "responses" if url.rstrip("/").endswith("/responses") else "chat"
+    dialect = _dialect_of(url.rstrip("/"), {use for use, _ in uses}).value
     base = base_of(url)
     if base.startswith(_GEMINI) and "/openai" not in base:
         base = f"{_GEMINI}/openai"

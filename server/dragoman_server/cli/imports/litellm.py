@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman.gateway import DEFAULT_DIALECT
 from dragoman_server.cli.imports.imported import (
     Imported,
     ImportedProvider,
@@ -32,7 +33,8 @@ from dragoman_server.cli.imports.vendors import PLACEHOLDERS, REFUSED, VENDORS, 
 PORT = 4000
 """LiteLLM's port, so that clients need no change."""
 _OPENAI_NAMES = re.compile(r"\*\Z|gpt-|chatgpt-|o[0-9]|ft:")
-_CHAT_MODES = (None, "chat", "responses")
+_RESPONSES = "responses"
+_CHAT_MODES = (None, "chat", _RESPONSES)
 _SECRET_HEADER = re.compile(r"auth|key|token|cookie|secret", re.IGNORECASE)
 _USED = frozenset({"model", "custom_llm_provider", "api_base", "base_url", "api_key", "extra_headers", "organization"})
 _NOT_NEEDED = frozenset({"api_version", "drop_params", "litellm_credential_name"})
@@ -93,8 +95,8 @@ class _Deployment:
             self._found.skip(f"{at} ({self._name})", "has no api_base")
             return
         dialect = vendor.dialect
-        if dialect == "chat" and (model.startswith("responses/") or mode == "responses"):
-            dialect, model = "responses", model.removeprefix("responses/")
+        if dialect == DEFAULT_DIALECT and (model.startswith("responses/") or mode == _RESPONSES):
+            dialect, model = _RESPONSES, model.removeprefix("responses/")
         provider = ImportedProvider(dialect, base_url, self._api_key(prefix, vendor), self._headers(prefix))
         chosen = self._found.add_provider(prefix if dialect == vendor.dialect else f"{prefix}-{dialect}", provider)
         self._add_route(chosen, model)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS, DEFAULT_DIALECT
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.access import check_access
 from dragoman_server.endpoints.console.exchange_view import exchange_view, own_view
@@ -60,7 +60,7 @@ class Console:
         self._add(app, f"{at}/api/exchanges/{{request_id}}", self._data(self._exchange))
         router.add_post(f"{at}/api/record", self._data(self._record))
         router.add_post(f"{at}/api/explain", self._data(self._playground.explain), expect_handler=handle_expect)
-        for dialect in Dialect:
+        for dialect in CLIENT_DIALECTS:
             send = self._guarded(self._playground.sender(dialect))
             router.add_post(f"{at}/api/send/{dialect.path}", send, expect_handler=handle_expect)
         self._gateway.console_answer = self.answer
@@ -105,7 +105,7 @@ class Console:
                 await check_access(self._services, request)
                 return await endpoint(request)
             except Exception as error:
-                return answer_without_receipt(request, Dialect.CHAT, error, self._services.new_id())
+                return answer_without_receipt(request, DEFAULT_DIALECT, error, self._services.new_id())
 
         return guarded
 

@@ -45,11 +45,7 @@ class Playground:
 
     def sender(self, client: Dialect) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the endpoint that sends a request of a dialect, and records the stream."""
-        endpoint = {
-            Dialect.CHAT: self._gateway.chat,
-            Dialect.MESSAGES: self._gateway.messages,
-            Dialect.RESPONSES: self._gateway.responses,
-        }[client]
+        endpoint = self._gateway.endpoints[client]
 
         async def send(request: web.Request) -> web.StreamResponse:
             with self._recorder.recording(request):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
 from dragoman.errors import FailureKind
+from dragoman.gateway import STORED_DIALECT
 from dragoman_server.endpoints.websocket.connection import WebSocketConnection
 from dragoman_server.endpoints.websocket.history import HistoryBudget
 from dragoman_server.observability.rejections import METHOD
@@ -38,7 +39,7 @@ class ResponsesWebSocket:
                 return self._refuse("this gateway has no WebSocket here; use POST with `stream: true`", 426)
             caller = await admit_request(gateway.services, request)
         except DragomanError as error:
-            return _last(error_response(Dialect.RESPONSES, error.failure, gateway.services.new_id()))
+            return _last(error_response(STORED_DIALECT, error.failure, gateway.services.new_id()))
         if not web.WebSocketResponse().can_prepare(request):
             return self._refuse("this is no WebSocket handshake of version 13 (RFC 6455 §4)", 400)
         self._budget.limit = options.total_history
@@ -50,7 +51,7 @@ class ResponsesWebSocket:
     def _refuse(self, message: str, status: int, headers: dict[str, str] | None = None) -> web.Response:
         failure = client_failure(FailureKind.INVALID_REQUEST, message, status)
         failure.reason = METHOD if status == 405 else None
-        response = error_response(Dialect.RESPONSES, failure, self._services.new_id())
+        response = error_response(STORED_DIALECT, failure, self._services.new_id())
         response.set_status(status)
         response.headers.update(headers or {})
         return response if status == 405 else _last(response)

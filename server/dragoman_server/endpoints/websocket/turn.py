@@ -9,10 +9,11 @@ from functools import partial
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import ClientRequestError, Dialect, DragomanError, Failure, error_response
+from dragoman import ClientRequestError, DragomanError, Failure, error_response
 from dragoman.aio import Downstream, StreamTimers, WebSocketStream, with_body
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.gateway import (
+    STORED_DIALECT,
     ClientFrame,
     OutputItems,
     error_frame,
@@ -119,11 +120,11 @@ class Turns:
             self._silent.pop(lane, None)
             return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
-        scope = RequestScope.begin(self._services, request, Dialect.RESPONSES)
+        scope = RequestScope.begin(self._services, request, STORED_DIALECT)
         scope.open_stream = open_stream
         self._silent[lane] = scope.receipt
         try:
-            response = await self._handler.answer(request, Dialect.RESPONSES, scope)
+            response = await self._handler.answer(request, STORED_DIALECT, scope)
         finally:
             self._silent.pop(lane, None)
         if isinstance(response, web.Response) and response.status >= 400:
@@ -151,7 +152,7 @@ class Turns:
         model = read_model(frame.payload)
         caller = await admit_request(self._services, with_body(self._request, self._headers, b""))
         caller.require_model(model)
-        await self._services.count(caller.key, Dialect.RESPONSES)
+        await self._services.count(caller.key, STORED_DIALECT)
         created = int(self._services.now())
         response_id, events = warm_up_frames(frame, self._services.new_id().removeprefix("req_"), created)
         self._history.add(response_id, frame.previous, items, frame.stream_id)
@@ -170,7 +171,7 @@ def _error_of(response: web.Response, lane: str | None, unknown: str | None) -> 
 
 def failure_frame(failure: Failure, lane: str | None) -> bytes:
     """Return the error frame of a lane for a failure of the gateway's own."""
-    error = error_response(Dialect.RESPONSES, failure)
+    error = error_response(STORED_DIALECT, failure)
     return error_frame(error.status, error.body, failure.headers, lane)
 
 

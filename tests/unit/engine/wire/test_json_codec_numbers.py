@@ -144,7 +144,7 @@ def test_arguments_in_the_history_are_sent_as_they_came(row: Direction) -> None:
             {"type": "function_call", "call_id": "c", "name": "f", "arguments": WRITTEN},
             {"type": "function_call_output", "call_id": "c", "output": "done"},
         ]
-    conversation: dict[str, Any] = {row.client.prompt[1]: stated}
+    conversation: dict[str, Any] = {row.client.dialect.facts.conversation: stated}
     sent = translated(row, **conversation).body.decode()
     assert WRITTEN in (sent if row.upstream.dialect is Dialect.MESSAGES else sent.replace("\\", ""))
 

@@ -73,6 +73,7 @@ def test_a_full_file_is_read() -> None:
     assert config.knobs == Knobs(orphans="strip")
     local, claude = config.providers["local"], config.providers["claude"]
     assert local.dialect is Dialect.CHAT
+    assert config.routes[1].client is Dialect.CHAT
     assert local.api_key is not None
     assert local.api_key.reveal() == CANARY + "-local"
     assert local.headers == {"x-team": "a-none"}

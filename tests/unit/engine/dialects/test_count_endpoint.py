@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.dialects import Dialect
-from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS
+from dragoman.dialects import COUNT_ENDPOINTS, Dialect
 
 
 @pytest.mark.parametrize("dialect", COUNT_ENDPOINTS)
 def test_only_fields_of_the_endpoint_are_sent(dialect: Dialect) -> None:
     endpoint = COUNT_ENDPOINTS[dialect]
-    assert endpoint.question({"model": "m", "tools": [], "stream": True, "max_tokens": 1}) == {
+    assert endpoint.question({"model": "m", "tools": [], "stream": True, "max_tokens": 1}, "m") == {
         "model": "m",
         "tools": [],
     }
