@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -17,16 +18,17 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman_server.simulator import other_endpoints, render_chat, render_messages, render_responses
+from dragoman_server.simulator import other_endpoints
+from dragoman_server.simulator.api import APIS, DEFAULT
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
 from dragoman_server.simulator.ledger import Entry, Ledger
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
 from dragoman_server.simulator.modifiers import LOST, FirstRequests, modified
-from dragoman_server.simulator.parse_request import Json, RequestTurn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.parse_request import Json, RequestTurn
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
 from dragoman_server.simulator.stored_threads import Threads
-from dragoman_server.simulator.tokens import by_fragment, by_words
+from dragoman_server.simulator.tokens import PROMPT, by_fragment, by_words
 
 _MIB = 1024 * 1024
 _RECORDED = 64
@@ -100,23 +102,13 @@ STREAMS: web.AppKey[Streams] = web.AppKey("simulator_streams", Streams)
 _SETTINGS: web.AppKey[Settings] = web.AppKey("simulator_settings", Settings)
 _STATE: web.AppKey[_State] = web.AppKey("simulator_state", _State)
 
-_DIALECT = {
-    "/v1/chat/completions": "chat",
-    "/v1/messages": "messages",
-    "/v1/messages/count_tokens": "messages",
-    "/v1/responses": "responses",
-    "/v1/responses/input_tokens": "responses",
+_PATHS = {api.path: dialect for dialect, api in APIS.items()}
+_COUNTS = {api.count_path: dialect for dialect, api in APIS.items() if api.count_path}
+_DIALECT = _PATHS | _COUNTS
+_MODULES: dict[str, ModuleType] = {
+    dialect: import_module(f"dragoman_server.simulator.render_{dialect}") for dialect in APIS
 }
-_READ: dict[str, Callable[[Json], RequestTurn]] = {
-    "chat": read_chat,
-    "messages": read_messages,
-    "responses": read_responses,
-}
-_RENDER: dict[str, ModuleType] = {
-    "chat": render_chat,
-    "messages": render_messages,
-    "responses": render_responses,
-}
+"""The module of each dialect, with its `read`, `frames` and `whole_reply`."""
 
 
 def make_simulator(
@@ -142,9 +134,9 @@ def make_simulator(
     app[_STATE] = _State()
     app[REQUESTS] = deque(maxlen=_RECORDED)
     app[STREAMS] = Streams()
-    for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses"):
+    for path in _PATHS:
         app.router.add_post(path, _recorded(_create))
-    for path in ("/v1/messages/count_tokens", "/v1/responses/input_tokens"):
+    for path in _COUNTS:
         app.router.add_post(path, _recorded(_count))
     for path in other_endpoints.PATHS:
         app.router.add_post(f"/v1/{path}", _recorded(_other))
@@ -170,7 +162,7 @@ def _recorded(
             body = None
         received = Received(request.method, request.path, dict(request.query), CIMultiDict(request.headers), body)
         request.app[REQUESTS].append(received)
-        dialect = _DIALECT.get(request.path) or ("messages" if "anthropic-version" in request.headers else "chat")
+        dialect = _DIALECT.get(request.path) or _dialect_of(request)
         serial = next(request.app[_STATE].request_numbers)
         request_id = f"req_sim{serial:024x}"
         try:
@@ -190,10 +182,10 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
     settings, state = request.app[_SETTINGS], request.app[_STATE]
     request_body = state.threads.resume(received.body) if isinstance(received.body, dict) else received.body
     body = _checked(request, dialect, request_body)
-    if dialect == "responses":
+    if APIS[dialect].stored:
         _check_previous_response(state, body)
     try:
-        turn = _READ[dialect](body)
+        turn: RequestTurn = _MODULES[dialect].read(body)
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestRejected(f"The request could not be read: {error!r}") from None
     scenario = modified(scenario_for(turn), turn.model)
@@ -213,17 +205,17 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
     count = by_fragment if settings.ledger is None else partial(by_words, body)
     reply = SimulatedReply(turn.model, body, int(request_id[7:], 16), int(settings.clock()), count)
     headers = reply_headers(dialect, request_id, settings.clock())
-    if dialect == "messages" and body.get("thread") is not None:
+    if body.get("thread") is not None:
         # Rendered twice: equal number and time produce equal ids.
-        state.threads.store(body, render_messages.whole_reply(scenario, replace(reply))[1])
+        state.threads.store(body, _MODULES[dialect].whole_reply(scenario, replace(reply))[1])
     if body.get("stream"):
-        frames: list[bytes] = _RENDER[dialect].frames(scenario, reply)
-        if dialect == "responses" and body.get("store") is not False:
+        frames: list[bytes] = _MODULES[dialect].frames(scenario, reply)
+        if APIS[dialect].stored and body.get("store") is not False:
             state.responses.append(_response_id(frames[0]))
         entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
         return await _send_stream(request, received, scenario, frames, headers, entry)
-    status, whole = _RENDER[dialect].whole_reply(scenario, reply)
-    if dialect == "responses" and body.get("store") is not False:
+    status, whole = _MODULES[dialect].whole_reply(scenario, reply)
+    if APIS[dialect].stored and body.get("store") is not False:
         state.responses.append(whole["id"])
     sent = orjson.dumps(whole)
     if settings.ledger is not None and status < 400:
@@ -234,11 +226,11 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
 
 
 def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
-    """Accept any key: Bearer, or `x-api-key` in Messages. Raises RequestRejected without one."""
+    """Accept any key: Bearer, or Anthropic's `x-api-key`. Raises RequestRejected without one."""
     scheme, _, key = headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and key.strip():
         return
-    if dialect == "messages":
+    if APIS[dialect].is_anthropic:
         if headers.get("x-api-key", "").strip():
             return
         raise RequestRejected("x-api-key header is required", status=401)
@@ -387,8 +379,8 @@ async def _count(request: web.Request, received: Received, request_id: str) -> w
     """Answer a token-counting request: one token per four characters, at least 1."""
     dialect = _DIALECT[request.path]
     body = _checked(request, dialect, received.body, counting=True)
-    counted = {key: body.get(key) for key in ("system", "instructions", "messages", "input", "tools")}
-    answer: Json = {} if dialect == "messages" else {"object": "response.input_tokens"}
+    counted = {key: body.get(key) for key in PROMPT}
+    answer: Json = {"object": APIS[dialect].count_object} if APIS[dialect].count_object else {}
     answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
     headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
     return web.Response(body=orjson.dumps(answer), headers=headers, content_type="application/json")
@@ -400,7 +392,7 @@ async def _other(request: web.Request, received: Received, request_id: str) -> w
         received.body = other_endpoints.parse_form(request.headers["Content-Type"], await request.read())
     reply = other_endpoints.reply_to(request.path.removeprefix("/v1/"), _checked_fields(received.body))
     settings = request.app[_SETTINGS]
-    headers = {**reply_headers("chat", request_id, settings.clock()), "Content-Type": reply.content_type}
+    headers = {**reply_headers(DEFAULT, request_id, settings.clock()), "Content-Type": reply.content_type}
     if len(reply.pieces) == 1:
         return web.Response(body=reply.pieces[0], headers=headers)
     response = web.StreamResponse(headers=headers)
@@ -418,8 +410,15 @@ def _checked_fields(body: object) -> Json:
     return body
 
 
+def _dialect_of(request: web.Request) -> str:
+    """Return the dialect of a request to a path that several dialects have."""
+    anthropic = "anthropic-version" in request.headers
+    return next(dialect for dialect, api in APIS.items() if api.is_anthropic is anthropic)
+
+
 async def _models(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
-    if "anthropic-version" in request.headers:
+    dialect = _dialect_of(request)
+    if APIS[dialect].is_anthropic:
         names = list(SCRIPTS)
         listed: Json = {
             "data": [anthropic_model(name) for name in names],
@@ -427,17 +426,17 @@ async def _models(request: web.Request, received: Received, request_id: str) -> 
             "first_id": names[0],
             "last_id": names[-1],
         }
-        return _json(request, "messages", request_id, listed)
-    return _json(request, "chat", request_id, {"object": "list", "data": [openai_model(name) for name in SCRIPTS]})
+        return _json(request, dialect, request_id, listed)
+    return _json(request, dialect, request_id, {"object": "list", "data": [openai_model(name) for name in SCRIPTS]})
 
 
 async def _model(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     name = request.match_info["id"]
     if name not in SCRIPTS:
         raise RequestRejected(f"The model '{name}' does not exist", "model", "model_not_found", status=404)
-    if "anthropic-version" in request.headers:
-        return _json(request, "messages", request_id, anthropic_model(name))
-    return _json(request, "chat", request_id, openai_model(name))
+    dialect = _dialect_of(request)
+    written = anthropic_model if APIS[dialect].is_anthropic else openai_model
+    return _json(request, dialect, request_id, written(name))
 
 
 def _json(request: web.Request, dialect: str, request_id: str, body: Json) -> web.Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dragoman_server.simulator.api import APIS
 from dragoman_server.simulator.parse_request import Json
 
 OPENAI: dict[int, tuple[str, str | None]] = {
@@ -77,7 +78,7 @@ class ErrorReply:
 def rejection_reply(dialect: str, refused: RequestRejected, request_id: str) -> ErrorReply:
     """Return the response to a rejected request, in the form of its dialect."""
     status = refused.status
-    if dialect == "messages":
+    if APIS[dialect].is_anthropic:
         reply = _anthropic(status, refused.message, request_id, {})
         if refused.code == THREAD_NOT_FOUND:
             reply.body["error"]["details"] = {"error_code": refused.code}
@@ -95,9 +96,9 @@ def scripted_reply(dialect: str, status: int, variant: str, request_id: str, ret
     headers: dict[str, str] = {}
     if status in _WITH_WAIT and variant != "quota":
         headers["retry-after"] = str(max(1, round(retry_after)))
-        if dialect != "messages":
+        if not APIS[dialect].is_anthropic:
             headers["retry-after-ms"] = str(round(retry_after * 1000))
-    if dialect == "messages":
+    if APIS[dialect].is_anthropic:
         if variant == "context":
             message = "prompt is too long: 212345 tokens > 200000 maximum"
         elif variant == "quota":

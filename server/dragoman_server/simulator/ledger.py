@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from dragoman_server.simulator import render_messages
+from dragoman_server.simulator.api import APIS
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import Scenario
 from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
@@ -14,7 +15,6 @@ INPUT = frozenset(("input", "cached", "cache_write"))
 COUNTS = INPUT | {"output", "reasoning"}
 HOUR = "cache_write_1h"
 """Only Messages has a count of what is kept for an hour."""
-_MESSAGES = "messages"
 _USAGE = b'"usage":{'
 _TIER = b'"service_tier":"'
 _SEARCHES = (b'"server_tool_use":{', b'"num_search_queries":', b'"tool_usage":{')
@@ -43,7 +43,7 @@ class Entry:
     def of(cls, dialect: str, scenario: Scenario, reply: SimulatedReply) -> Entry:
         """Return the entry of a reply of which nothing was sent yet."""
         tier = reply.tier_of(scenario)
-        if dialect != _MESSAGES:
+        if not APIS[dialect].is_anthropic:
             entry = cls(reply.model, dialect, replace(reply.count(scenario), cache_write_1h=0), ())
         else:
             generated = own = render_messages.tokens_of(scenario, reply)
@@ -62,7 +62,7 @@ class Entry:
     def sent(self, data: bytes) -> None:
         """Record what a frame of the stream, or a whole reply, reports."""
         if _USAGE in data:
-            if self.dialect != _MESSAGES:
+            if not APIS[self.dialect].is_anthropic:
                 self.reported |= COUNTS
             else:
                 self.reported |= (INPUT if _START in data else COUNTS) | {HOUR}

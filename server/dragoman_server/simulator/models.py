@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from dragoman_server.simulator.api import APIS
 from dragoman_server.simulator.parse_request import Json
 
 
 def reply_headers(dialect: str, request_id: str, now: float) -> dict[str, str]:
     """Return the headers that the real services send with every response."""
-    if dialect == "messages":
+    if APIS[dialect].is_anthropic:
         reset = datetime.fromtimestamp(int(now) + 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         headers = {"request-id": request_id, "anthropic-organization-id": "00000000-0000-4000-8000-000000000001"}
         for kind, limit in _ANTHROPIC_LIMITS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.parse_request import Json, read_chat
 from dragoman_server.simulator.reply import SimulatedReply, bare_frame
 from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
@@ -16,6 +16,7 @@ FINISH = {
     "refusal": "stop",
     "content_filter": "content_filter",
 }
+read = read_chat
 
 
 def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.parse_request import Json, read_messages
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
     Failure,
@@ -22,6 +22,7 @@ from dragoman_server.simulator.scenarios import (
 )
 from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
 
+read = read_messages
 FINISH = {
     "stop": "end_turn",
     "stop_sequence": "stop_sequence",

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from dragoman_server.simulator.parse_request import Json, Offer
+from dragoman_server.simulator.parse_request import Json, Offer, read_responses
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
     Failure,
@@ -21,6 +21,8 @@ from dragoman_server.simulator.scenarios import (
 )
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+read = read_responses
 
 
 class _Builder:

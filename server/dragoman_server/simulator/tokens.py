@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
+from dragoman_server.simulator.api import APIS
 from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.scenarios import Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
@@ -18,7 +19,7 @@ PROMPT_TOKENS = 12
 CACHED_TOKENS = 4
 """Every prompt has 12 tokens, 4 of them cached, if tokens are not counted by words."""
 _TOKEN = re.compile(r" ?[^\W_]{1,4}|\s+|_|[^\w\s]+")
-_PROMPT = ("system", "instructions", "messages", "input", "tools")
+PROMPT = ("system", "instructions", *dict.fromkeys(api.conversation for api in APIS.values()), "tools")
 """The fields of a request whose texts are the prompt."""
 
 
@@ -63,7 +64,7 @@ def by_words(body: Json, scenario: Scenario) -> TokenCounts:
 
     With `cache_write`, a fourth is written to the cache, half of that for an hour.
     """
-    prompt = sum(count_text(text) for field in _PROMPT for text in _texts(body.get(field)))
+    prompt = sum(count_text(text) for field in PROMPT for text in _texts(body.get(field)))
     written = prompt // 4 if scenario.cache_write else 0
     reasoning = count_text("".join([step.text for step in scenario.steps if type(step) is Reasoning]))
     shown = count_text("".join([step.text for step in scenario.steps if type(step) is Text or type(step) is Refusal]))

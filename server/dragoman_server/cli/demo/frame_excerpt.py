@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dragoman.gateway import DEFAULT_DIALECT
 from dragoman.wire import SSEFrame, json_dumps, json_loads
 from dragoman_server.cli.demo.terminal import Line, StyledText, cells, wrap
 
@@ -104,7 +105,7 @@ def body_text(body: Any) -> str:
         text = json_dumps(value).decode()
         if key == "tools" and isinstance(value, list):
             text = f"[{','.join(map(_tool, value))}]"
-        elif key == "messages" and isinstance(value, list) and 1 < len(value) < 5:
+        elif key == DEFAULT_DIALECT.facts.conversation and isinstance(value, list) and 1 < len(value) < 5:
             text = f"[{','.join(map(_turn, value))}]"
         elif len(text) > 40 and isinstance(value, (dict, list)):
             text = "[…]" if isinstance(value, list) else "{…}"

@@ -23,7 +23,7 @@ from dragoman.aio import CallObserver, Http11Transport, ObservedTransport, Upstr
 from dragoman.wire import SSEFrame, SSEParser, json_loads
 from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.cli.demo.next_steps import next_steps
-from dragoman_server.cli.demo.scenes import NAMES, SCENES, Scene, SceneRecording
+from dragoman_server.cli.demo.scenes import SCENES, Scene, SceneRecording
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 from dragoman_server.cli.options import port as valid_port
@@ -31,11 +31,6 @@ from dragoman_server.config.load import simulated_config
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.workers.serve import Running, run_loop, running, wait_for_stop_signal
 
-_API = {
-    Dialect.CHAT: "OpenAI Chat Completions",
-    Dialect.MESSAGES: "Anthropic Messages",
-    Dialect.RESPONSES: "OpenAI Responses",
-}
 _READING_TIME = 8
 """Pause after a scene, as a multiple of `pace`."""
 
@@ -205,8 +200,8 @@ class ScenePlayer(CallObserver):
         scene, call, terminal = self.scene, self.seen.call, self._terminal
         if not terminal.stacked:
             terminal.sides(
-                [line(f"CLIENT: {_API[scene.client]}", "bold")],
-                [line(f"UPSTREAM: {_API[scene.upstream]}", "bold")],
+                [line(f"CLIENT: {scene.client.facts.title}", "bold")],
+                [line(f"UPSTREAM: {scene.upstream.facts.title}", "bold")],
                 "",
             )
         client = [line(f"POST /v1/{scene.client.path}", "cyan")]
@@ -257,4 +252,4 @@ _COUNTS = (
 def _usage(dialect: Dialect, side: Transcript) -> str:
     usage = side.usage or {}
     counts = ", ".join(f"{name} {usage[name]}" for name in _COUNTS if usage.get(name) is not None)
-    return f"{NAMES[dialect]}: {counts or 'none'}"
+    return f"{dialect.facts.name}: {counts or 'none'}"

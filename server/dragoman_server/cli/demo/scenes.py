@@ -10,8 +10,9 @@ from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
 from dragoman.wire import SSEFrame, json_loads
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
-
-NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
+from dragoman_server.config.load import simulated_config
+from dragoman_server.endpoints.explain import guess_client
+from dragoman_server.routing.router import Router
 
 
 @dataclass(slots=True)
@@ -32,8 +33,6 @@ class SceneRecording:
 class Scene:
     """A scene. `check` yields a sentence for each problem."""
 
-    client: Dialect
-    upstream: Dialect
     subject: str
     body: dict[str, Any]
     point: str
@@ -42,9 +41,19 @@ class Scene:
     """A Responses request that is sent first, without being drawn. The scene's request continues its response."""
 
     @property
+    def client(self) -> Dialect:
+        """The dialect of the request."""
+        return guess_client(self.body)
+
+    @property
+    def upstream(self) -> Dialect:
+        """The dialect to which the gateway of the demo sends the request."""
+        return Router(simulated_config()).resolve(self.body["model"], self.client).provider.dialect
+
+    @property
     def title(self) -> str:
         """`Messages client → Chat upstream · subject`."""
-        return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
+        return f"{self.client.facts.name} client → {self.upstream.facts.name} upstream · {self.subject}"
 
     def problems(self, seen: SceneRecording) -> list[str]:
         """Return the problems of a recording, an empty list for a good one."""
@@ -171,8 +180,6 @@ def _function(name: str, parameter: str) -> dict[str, Any]:
 
 SCENES: tuple[Scene, ...] = (
     Scene(
-        Dialect.MESSAGES,
-        Dialect.CHAT,
         "thinking, text and a tool call",
         {
             "model": "sim-thinking",
@@ -188,8 +195,6 @@ SCENES: tuple[Scene, ...] = (
         _check_thinking,
     ),
     Scene(
-        Dialect.CHAT,
-        Dialect.MESSAGES,
         "two parallel tool calls, interleaved",
         {
             "model": "sim-parallel",
@@ -203,8 +208,6 @@ SCENES: tuple[Scene, ...] = (
         _check_parallel,
     ),
     Scene(
-        Dialect.RESPONSES,
-        Dialect.CHAT,
         "a tool in a namespace",
         {
             "model": "chat/sim-tools",
@@ -218,8 +221,6 @@ SCENES: tuple[Scene, ...] = (
         _check_namespaced,
     ),
     Scene(
-        Dialect.RESPONSES,
-        Dialect.MESSAGES,
         "a tool that takes free text",
         {
             "model": "messages/sim-call-apply_patch",
@@ -234,8 +235,6 @@ SCENES: tuple[Scene, ...] = (
         _check_free_text,
     ),
     Scene(
-        Dialect.CHAT,
-        Dialect.RESPONSES,
         "a stop sequence",
         {
             "model": "responses/sim-stop",
@@ -248,8 +247,6 @@ SCENES: tuple[Scene, ...] = (
         _check_stopped,
     ),
     Scene(
-        Dialect.MESSAGES,
-        Dialect.RESPONSES,
         "the upstream fails in mid-call",
         {
             "model": "responses/sim-cut-tools",
@@ -262,8 +259,6 @@ SCENES: tuple[Scene, ...] = (
         _check_broken,
     ),
     Scene(
-        Dialect.RESPONSES,
-        Dialect.MESSAGES,
         "a stored conversation",
         {"model": "messages/sim-text", "stream": True, "input": "And in summer?"},
         "The client sends only its new message and the id of the response before it. The gateway has stored that one, "
@@ -272,8 +267,6 @@ SCENES: tuple[Scene, ...] = (
         {"model": "messages/sim-text", "input": "How is the weather in Oslo?"},
     ),
     Scene(
-        Dialect.CHAT,
-        Dialect.MESSAGES,
         "a request that cannot be translated",
         {"model": "sim-text", "n": 2, "messages": [{"role": "user", "content": "Hello!"}]},
         "Messages has no n: the client receives a 400 in its own dialect that names the field.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from dragoman import Dialect
@@ -66,84 +67,10 @@ class Transcript:
 def read_transcript(dialect: Dialect, frames: Iterable[SSEFrame]) -> Transcript:
     """Return the transcript of a stream's frames."""
     out = Transcript()
-    read = _READ[dialect]
+    read = import_module(f"dragoman_server.cli.demo.transcript_{dialect}").read
     for frame in frames:
         if frame.data == b"[DONE]":
             out.ended = True
         elif frame.data is not None:
             read(json_loads(frame.data), out)
     return out
-
-
-def _chat(chunk: dict[str, Any], out: Transcript) -> None:
-    if "error" in chunk:
-        out.error = chunk["error"]["message"]
-        return
-    out.usage = chunk.get("usage") or out.usage
-    for choice in chunk["choices"]:
-        delta = choice["delta"]
-        out.reasoning += delta.get("reasoning_content") or ""
-        out.text += delta.get("content") or ""
-        for piece in delta.get("tool_calls") or ():
-            index, function = piece["index"], piece["function"]
-            call = out.calls.setdefault(index, ShownCall(function.get("name", "")))
-            if function.get("arguments"):
-                call.arguments += function["arguments"]
-                out.order.append(index)
-        if choice.get("finish_reason"):
-            out.stop = choice["finish_reason"]
-            for call in out.calls.values():
-                call.complete = True
-
-
-def _messages(event: dict[str, Any], out: Transcript) -> None:
-    match event["type"]:
-        case "message_start":
-            out.usage = dict(event["message"]["usage"])
-        case "content_block_start" if event["content_block"]["type"] == "tool_use":
-            out.calls[event["index"]] = ShownCall(event["content_block"]["name"])
-        case "content_block_delta":
-            delta = event["delta"]
-            out.reasoning += delta.get("thinking", "")
-            out.text += delta.get("text", "")
-            if delta.get("partial_json"):
-                out.calls[event["index"]].arguments += delta["partial_json"]
-                out.order.append(event["index"])
-        case "content_block_stop" if event["index"] in out.calls:
-            out.calls[event["index"]].complete = True
-        case "message_delta":
-            out.stop = event["delta"]["stop_reason"]
-            out.usage = {**(out.usage or {}), **event["usage"]}
-        case "message_stop":
-            out.ended = True
-        case "error":
-            out.error = event["error"]["message"]
-
-
-def _responses(event: dict[str, Any], out: Transcript) -> None:
-    match event["type"]:
-        case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
-            item = event["item"]
-            custom = item["type"] == "custom_tool_call"
-            out.calls[event["output_index"]] = ShownCall(item["name"], namespace=item.get("namespace"), custom=custom)
-        case "response.output_text.delta":
-            out.text += event["delta"]
-        case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
-            out.reasoning += event["delta"]
-        case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
-            out.calls[event["output_index"]].arguments += event["delta"]
-            out.order.append(event["output_index"])
-        case "response.output_item.done" if event["output_index"] in out.calls:
-            # Clients run a free-text call after `.done`, whatever its status.
-            call = out.calls[event["output_index"]]
-            call.complete = call.custom or event["item"]["status"] == "completed"
-        case "response.completed" | "response.incomplete":
-            out.stop, out.usage = event["response"]["status"], event["response"]["usage"]
-            out.ended = True
-        case "response.failed":
-            out.error = event["response"]["error"]["message"]
-        case "error":
-            out.error = event.get("error", event)["message"]  # nested on the wire, flat in the published schema
-
-
-_READ = {Dialect.CHAT: _chat, Dialect.MESSAGES: _messages, Dialect.RESPONSES: _responses}

@@ -14,7 +14,7 @@ import aiohttp
 
 from dragoman import Dialect, DragomanError
 from dragoman.aio import CallObserver, ObservedTransport, UpstreamRequest, UpstreamResponse
-from dragoman.gateway import redact
+from dragoman.gateway import CLIENT_DIALECTS, redact
 from dragoman.wire import Json, SSEFrame, SSEParser, json_dumps, json_loads
 from dragoman_server.app import make_app
 from dragoman_server.cli.tool_calls.question import Model, request_for
@@ -77,7 +77,7 @@ async def ask(config: Config, models: Sequence[Model], *, seconds: float = SECON
     async def of_provider(name: str) -> list[Answer]:
         own = [model for model in models if model.provider.name == name]
         async with slots, _Asker.listening(config, own, seconds) as asker:
-            return [await asker.ask(number, client) for number in range(len(own)) for client in Dialect]
+            return [await asker.ask(number, client) for number in range(len(own)) for client in CLIENT_DIALECTS]
 
     async with with_simulator(config) as (config, _):
         names = dict.fromkeys(model.provider.name for model in models)
@@ -206,7 +206,7 @@ def _reduced(config: Config, models: Sequence[Model], key: str) -> Config:
     server = Server(
         keys=(key,),  # type: ignore[arg-type]  # becomes a Secret
         port=0,
-        receipts=len(models) * len(Dialect),
+        receipts=len(models) * len(CLIENT_DIALECTS),
         transport=old.transport,
         client_profiles=False,
         validate=1.0,

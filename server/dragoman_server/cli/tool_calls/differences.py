@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
 
-from dragoman import Dialect, Profile
+from dragoman import Profile
 from dragoman.gateway import quote
 from dragoman.wire import Json, json_loads
 from dragoman_server.cli.tool_calls.ask import Answer
@@ -16,8 +17,6 @@ from dragoman_server.cli.tool_calls.read_reply import SeenReply
 from dragoman_server.cli.tool_calls.repairs import Repair, flag, of_error
 from dragoman_server.config.toml_reader import join
 
-_STOPS: Final = {Dialect.CHAT: "tool_calls", Dialect.MESSAGES: "tool_use", Dialect.RESPONSES: "completed"}
-"""The stop reason of a reply with a call."""
 _CUT: Final = ("length", "max_tokens", "incomplete")
 """The stop reasons of a reply that reached its output limit."""
 _OWN_CODE: Final = {"call_id": "call_id", "stop_unknown": "stop", "finish_fixed": "stop"}
@@ -108,9 +107,10 @@ def _form(answer: Answer, reply: SeenReply) -> Iterator[Difference]:
     upstream = answer.upstream_reply
     own = answer.client is provider.dialect  # in the other ones the upstream's last frame may not be read
     if own and upstream is not None and upstream.stop and not (upstream.ended or upstream.error):
-        if provider.dialect is not Dialect.MESSAGES:
-            last = "data: [DONE]" if provider.dialect is Dialect.CHAT else "its last event"
-            yield Difference("no_end", f"the stream ends without {last}")
+        last = provider.dialect.facts.last_events
+        if "message_stop" not in last:
+            shown = "data: [DONE]" if last == ("[DONE]",) else "its last event"
+            yield Difference("no_end", f"the stream ends without {shown}")
         elif provider.profile.message_stop:
             yield Difference("no_end", "the stream ends without message_stop", flag(provider, "message_stop", False))
     elif reply.error:
@@ -125,9 +125,9 @@ def _call(answer: Answer, reply: SeenReply) -> Iterator[Difference]:
         yield Difference("length", f"the reply has reached the output limit of {OUTPUT_MAX} tokens ({reply.stop})")
     elif not reply.calls:
         yield Difference("no_call", _no_call(reply))
-    elif reply.stop != _STOPS[answer.client]:
+    elif reply.stop != (stop := import_module(f"dragoman_server.cli.tool_calls.{answer.client}").STOP):
         found = quote(reply.stop) or "none"
-        yield Difference("stop", f"the stop reason of a reply with a call is {found}, not {_STOPS[answer.client]}")
+        yield Difference("stop", f"the stop reason of a reply with a call is {found}, not {stop}")
     ids = [call.id for call in reply.calls.values()]
     if not all(ids):
         yield Difference("call_id", "a call has no id")
@@ -171,7 +171,7 @@ def _usage(answer: Answer, reply: SeenReply) -> Iterator[Difference]:
         return
     if reply.usage and not any(row["code"] == "usage_estimated" for row in answer.losses):
         return
-    if provider.dialect is Dialect.CHAT and not provider.profile.stream_usage:
+    if not provider.profile.stream_usage:
         return
     repair = None
     if upstream is not None and upstream.usage_with_choices and provider.profile.usage_fallback == "none":
@@ -181,9 +181,9 @@ def _usage(answer: Answer, reply: SeenReply) -> Iterator[Difference]:
 
 
 def _habits(answer: Answer) -> Iterator[Difference]:
-    """Yield what a Chat upstream's stream shows about flags for later turns."""
+    """Yield what the stream of an upstream whose reasoning is in fields shows about flags for later turns."""
     provider, upstream = answer.model.provider, answer.upstream_reply
-    if upstream is None or provider.dialect is not Dialect.CHAT:
+    if upstream is None or not provider.dialect.facts.reasoning_fields:
         return
     profile = provider.profile
     if "reasoning_details" in upstream.reasoning and not profile.reasoning_details:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
-from dragoman import Dialect, Profile
+from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman.wire import Json
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.config.provider import Auth, Provider
@@ -19,16 +21,16 @@ ARGUMENTS: Final[Mapping[str, type]] = {"city": str, "days": int}
 """The tool's parameters, all required, with the types of their values."""
 OUTPUT_MAX: Final = 512
 """The output limit of a request, in tokens: a call has about 20, and models that reason first need some hundred."""
-_SCHEMA: Final = {
+SCHEMA: Final = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
     "required": ["city", "days"],
     "additionalProperties": False,
 }
-_ABOUT: Final = "The weather of a city."
-_SYSTEM: Final = "Answer with a call of the tool."
-_USER: Final = "What will the weather in Oslo be in the next 2 days?"
-_UNFORCED: Final = ("unforced", "auto")
+ABOUT: Final = "The weather of a city."
+SYSTEM: Final = "Answer with a call of the tool."
+USER: Final = "What will the weather in Oslo be in the next 2 days?"
+UNFORCED: Final = ("unforced", "auto")
 """Values of the flag `tool_choice` of upstreams that take no forced choice."""
 
 
@@ -80,7 +82,7 @@ def _configured(config: Config) -> Iterator[Model]:
     """Yield the models that exact names and the targets of routes have."""
     router = Router(config)
     for name, _ in router.known_models():
-        for client in Dialect:
+        for client in CLIENT_DIALECTS:
             target = router.resolve(name, client)
             knobs = next((route.knobs for route in config.routes if route.model == target.route), {})
             for each in target.candidates:
@@ -101,61 +103,5 @@ def _is_exact(upstream_model: str) -> bool:
 def request_for(client: Dialect, model: str, provider: Provider) -> Json:
     """Return the request of a client. In the provider's own dialect it has what it takes by the profile."""
     own = provider.profile if client is provider.dialect else None
-    if client is Dialect.CHAT:
-        return _chat(model, own)
-    if client is Dialect.MESSAGES:
-        return _messages(model)
-    return _responses(model, own)
-
-
-def _chat(model: str, own: Profile | None) -> Json:
-    function: Json = {"name": TOOL, "description": _ABOUT, "parameters": _SCHEMA}
-    forced = own is None or own.tool_choice not in _UNFORCED
-    body: Json = {
-        "model": model,
-        "messages": [
-            {"role": own.instruction_role if own is not None else "system", "content": _SYSTEM},
-            {"role": "user", "content": _USER},
-        ],
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": "required" if forced else "auto",
-        own.max_tokens_field if own is not None else "max_completion_tokens": OUTPUT_MAX,
-        "stream": True,
-    }
-    if own is None or own.strict_tools:
-        function["strict"] = True
-    if own is None or own.parallel_tool_calls:
-        body["parallel_tool_calls"] = False
-    if own is None or own.stream_usage:
-        body["stream_options"] = {"include_usage": True}
-    return body
-
-
-def _messages(model: str) -> Json:
-    return {
-        "model": model,
-        "max_tokens": OUTPUT_MAX,
-        "system": _SYSTEM,
-        "messages": [{"role": "user", "content": _USER}],
-        "tools": [{"name": TOOL, "description": _ABOUT, "input_schema": _SCHEMA}],
-        "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
-        "stream": True,
-    }
-
-
-def _responses(model: str, own: Profile | None) -> Json:
-    body: Json = {
-        "model": model,
-        "instructions": _SYSTEM,
-        "input": [{"role": "user", "content": _USER}],
-        "tools": [
-            {"type": "function", "name": TOOL, "description": _ABOUT, "parameters": _SCHEMA, "strict": True},
-        ],
-        "tool_choice": "required",
-        "max_output_tokens": OUTPUT_MAX,
-        "store": False,
-        "stream": True,
-    }
-    if own is None or own.parallel_tool_calls:
-        body["parallel_tool_calls"] = False
+    body: Json = import_module(f"dragoman_server.cli.tool_calls.{client}").request(model, own)
     return body

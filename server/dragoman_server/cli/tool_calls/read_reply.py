@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from dragoman import Dialect
 from dragoman.gateway import redact
 from dragoman.wire import Json, SSEFrame, json_loads
-
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-"""Fields in which hosts of Chat Completions send reasoning."""
 
 
 @dataclass(slots=True)
@@ -55,7 +53,7 @@ class SeenReply:
 
 def read_reply(dialect: Dialect, frames: Iterable[SSEFrame]) -> SeenReply:
     """Read the frames of a stream."""
-    reply, read = SeenReply(), _READERS[dialect]
+    reply, read = SeenReply(), import_module(f"dragoman_server.cli.tool_calls.{dialect}").read
     for frame in frames:
         if frame.data is None:
             continue
@@ -79,104 +77,34 @@ def error_message(body: bytes) -> str:
         data = json_loads(body)
     except ValueError:
         data = None
-    return _message(data) or body.decode("utf-8", "replace").strip()
+    return message_of(data) or body.decode("utf-8", "replace").strip()
 
 
-def _message(data: Any) -> str:
-    error = _object(data)
+def message_of(data: Any) -> str:
+    """Return the message of an error, in any of the forms that are common; empty without one."""
+    error = object_of(data)
     inner = error.get("error", error)
     if isinstance(inner, str):
         return inner
-    message = _object(inner).get("message") or error.get("message")
+    message = object_of(inner).get("message") or error.get("message")
     return message if isinstance(message, str) else ""
 
 
-def _object(value: Any) -> Json:
+def object_of(value: Any) -> Json:
+    """Return an object, an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
-def _objects(value: Any) -> list[Json]:
+def objects_of(value: Any) -> list[Json]:
+    """Return the objects of a list, none for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a text, an empty one for any other value."""
     return value if isinstance(value, str) else ""
 
 
-def _index(value: Any) -> int:
+def index_of(value: Any) -> int:
+    """Return an index, -1 for any other value."""
     return value if type(value) is int else -1
-
-
-def _chat(chunk: Json, reply: SeenReply) -> None:
-    if chunk.get("error"):
-        reply.error = _message(chunk) or "an error without a message"
-        return
-    choices = _objects(chunk.get("choices"))
-    if chunk.get("usage"):
-        reply.usage = True
-        reply.usage_with_choices |= bool(choices)
-    for choice in choices:
-        delta = _object(choice.get("delta"))
-        for name in _REASONING:
-            if delta.get(name):
-                reply.reasoning[name] = None
-        content = delta.get("content")
-        reply.text += _text(content)
-        for part in _objects(content):
-            if part.get("type") == "thinking":
-                reply.reasoning["thinking"] = None
-            reply.text += _text(part.get("text"))
-        for number, piece in enumerate(_objects(delta.get("tool_calls"))):
-            call = reply.calls.setdefault(_index(piece.get("index", number)), SeenCall())
-            function = _object(piece.get("function"))
-            call.id = call.id or _text(piece.get("id"))
-            call.name = call.name or _text(function.get("name"))
-            call.arguments += _text(function.get("arguments"))
-            reply.signed |= bool(_object(_object(piece.get("extra_content")).get("google")).get("thought_signature"))
-        reply.stop = _text(choice.get("finish_reason")) or reply.stop
-
-
-def _messages(event: Json, reply: SeenReply) -> None:
-    block, delta = _object(event.get("content_block")), _object(event.get("delta"))
-    match event.get("type"):
-        case "content_block_start" if block.get("type") == "tool_use":
-            reply.calls[_index(event.get("index"))] = SeenCall(_text(block.get("id")), _text(block.get("name")))
-        case "content_block_delta":
-            reply.text += _text(delta.get("text"))
-            if (call := reply.calls.get(_index(event.get("index")))) is not None:
-                call.arguments += _text(delta.get("partial_json"))
-        case "message_delta":
-            reply.stop = _text(delta.get("stop_reason")) or reply.stop
-            reply.usage |= bool(_object(event.get("usage")).get("output_tokens"))
-        case "message_stop":
-            reply.ended = True
-        case "error":
-            reply.error = _message(event) or "an error without a message"
-
-
-def _responses(event: Json, reply: SeenReply) -> None:
-    item, response = _object(event.get("item")), _object(event.get("response"))
-    match event.get("type"):
-        case "response.output_item.added" if item.get("type") == "function_call":
-            call = SeenCall(_text(item.get("call_id")), _text(item.get("name")), _text(item.get("arguments")))
-            reply.calls[_index(event.get("output_index"))] = call
-        case "response.function_call_arguments.delta" if _index(event.get("output_index")) in reply.calls:
-            reply.calls[_index(event.get("output_index"))].arguments += _text(event.get("delta"))
-        case "response.output_item.done" if item.get("type") == "function_call":
-            # Complete, whatever came before: some hosts send no deltas.
-            call = reply.calls.setdefault(_index(event.get("output_index")), SeenCall())
-            call.id = _text(item.get("call_id")) or call.id
-            call.name = _text(item.get("name")) or call.name
-            call.arguments = _text(item.get("arguments")) or call.arguments
-        case "response.output_text.delta":
-            reply.text += _text(event.get("delta"))
-        case "response.completed" | "response.incomplete":
-            reply.stop, reply.ended = str(event.get("type")).removeprefix("response."), True
-            reply.usage = bool(_object(response.get("usage")).get("output_tokens"))
-        case "response.failed":
-            reply.error, reply.ended = _message(response) or "an error without a message", True
-        case "error":
-            reply.error = _message(event) or "an error without a message"
-
-
-_READERS = {Dialect.CHAT: _chat, Dialect.MESSAGES: _messages, Dialect.RESPONSES: _responses}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from dragoman import Dialect, Profile
+from dragoman.gateway import DEFAULT_DIALECT
 from dragoman.wire import Json, json_dumps
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.toml_reader import join
@@ -36,7 +38,7 @@ def flag(provider: Provider, name: str, value: str | bool | int | tuple[str, ...
     return Repair(join("providers", provider.name), f"profile_flags.{name}", value)
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """An error whose message has `pattern`, for a request that has `sent`, is repaired by one of the values of a flag.
 
     It is the first value, or the one behind the present one, which has not helped.
@@ -49,24 +51,11 @@ class _Rule(NamedTuple):
 
 
 _SCHEMA_WORDS: Final = ("additionalProperties", "anyOf", "oneOf", "allOf", "format", "minimum", "maximum", "pattern")
-_PARALLEL: Final = _Rule("parallel_tool_calls", '"parallel_tool_calls"', "parallel_tool_calls", (False,))
-_OBFUSCATION: Final = _Rule("include_obfuscation", '"include_obfuscation"', "stream_obfuscation", (False,))
-_RULES: Final[dict[Dialect, tuple[_Rule, ...]]] = {
-    Dialect.CHAT: (
-        _Rule("max_completion_tokens", '"max_completion_tokens"', "max_tokens_field", ("max_tokens",)),
-        _Rule("max_tokens", '"max_tokens"', "max_tokens_field", ("max_completion_tokens",)),
-        _OBFUSCATION,
-        _Rule("stream_options|include_usage", '"stream_options"', "stream_usage", (False,)),
-        _PARALLEL,
-        _Rule("tool_choice", '"tool_choice"', "tool_choice", ("unforced", "auto")),
-        _Rule("reasoning_effort", '"reasoning_effort"', "tools_with_reasoning", ("effort_none", "never")),
-        _Rule("strict", '"strict"', "strict_tools", (False,)),
-        _Rule("developer", '"developer"', "instruction_role", ("system",)),
-    ),
-    Dialect.MESSAGES: (),
-    Dialect.RESPONSES: (_OBFUSCATION, _PARALLEL),
-}
-_NEEDED: Final = frozenset(("model", "messages", "input", "tools", "stream", "max_tokens", "system", "instructions"))
+PARALLEL: Final = Rule("parallel_tool_calls", '"parallel_tool_calls"', "parallel_tool_calls", (False,))
+OBFUSCATION: Final = Rule("include_obfuscation", '"include_obfuscation"', "stream_obfuscation", (False,))
+_NEEDED: Final = frozenset(
+    ("model", "tools", "stream", "max_tokens", "system", "instructions", *(each.facts.conversation for each in Dialect))
+)
 """Top-level fields that a request cannot do without."""
 
 
@@ -77,7 +66,7 @@ def of_error(provider: Provider, message: str, sent: Json) -> Repair | None:
     """
     profile: Profile = provider.profile
     text = json_dumps(sent).decode()
-    for rule in _RULES[provider.dialect]:
+    for rule in import_module(f"dragoman_server.cli.tool_calls.{provider.dialect}").RULES:
         if rule.sent in text and _names(message, rule.pattern):
             now = getattr(profile, rule.flag)
             left = rule.values[rule.values.index(now) + 1 :] if now in rule.values else rule.values
@@ -96,7 +85,7 @@ def _names(message: str, pattern: str) -> bool:
 
 def _without_field(provider: Provider, message: str, sent: Json) -> Repair | None:
     for name in _named_fields(message, sent):
-        if provider.dialect is not Dialect.MESSAGES:
+        if provider.dialect.facts.vendor == DEFAULT_DIALECT.facts.vendor:
             refused = provider.profile.refused_fields
             return None if name in refused else flag(provider, "refused_fields", (*refused, name))
         if not provider.profile.rewrite:

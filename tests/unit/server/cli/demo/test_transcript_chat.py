@@ -1,0 +1,24 @@
+"""The transcript of a stream of Chat Completions."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman_server.cli.demo.transcript import Transcript
+from dragoman_server.cli.demo.transcript_chat import read
+
+
+def test_texts_are_added() -> None:
+    out = Transcript()
+    for _ in range(2):
+        read({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}, out)
+    assert out.text == "HiHi"
+    assert out.error is None
+
+
+@pytest.mark.parametrize("error", [{"type": "error", "error": {"message": "No"}}])
+def test_an_error_is_read(error: dict[str, object]) -> None:
+    out = Transcript()
+    read(error, out)
+    assert out.error == "No"
+    assert not out.ended
