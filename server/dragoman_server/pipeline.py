@@ -12,6 +12,7 @@ from dragoman_server.steps.admit import admit, file_receipt
 from dragoman_server.steps.compact import compact, plan_compaction
 from dragoman_server.steps.complete import complete
 from dragoman_server.steps.connect import (
+    attach_run,
     book_begun,
     connect,
     diagnose_cache,
@@ -93,6 +94,7 @@ def _translated(services: Services, client: Dialect) -> Steps:
         *_when(not client.facts.output_cap, lower_output_cap),
         *_when(client.facts.stored, expect_response),
         *_when(loaded.config.server.ui, record_stream),
+        *_when(any(each.background for each in loaded.config.providers.values()), attach_run),
         *_when(instruments.usage.keeps_begun, book_begun),
     )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dragoman_server.observability.captures.recording import Recording
     from dragoman_server.observability.throttled_log import UpstreamWarnings
     from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
+    from dragoman_server.proxy.attached.attachment import Attachment
     from dragoman_server.proxy.background_run import BackgroundRun
     from dragoman_server.routing.response_issuers import ExpectedResponse
 
@@ -42,6 +43,7 @@ class RequestScope:
     __slots__ = (
         "_endings",
         "_is_open",
+        "attachment",
         "caller",
         "expected",
         "is_counted",
@@ -75,6 +77,8 @@ class RequestScope:
         """Records the batches of a stream that are sent, if the console shows them."""
         self.run: BackgroundRun | None = None
         """The run in the background that the request belongs to."""
+        self.attachment: Attachment | None = None
+        """The link of a run to its response at the upstream; None for what only this process runs."""
         self.expected: ExpectedResponse | None = None
         """The response that the upstream is to store, if a request that continues it must go to the same upstream."""
         self.rate_headers: Mapping[str, str] = NO_RATE_HEADERS
@@ -100,6 +104,13 @@ class RequestScope:
             scope.receipt.trace_id = trace.trace_id
             scope.at_end(trace.end)
         return scope
+
+    def reopen(self, age: float) -> None:
+        """Count a request that another process has begun, `age` seconds ago, as open until `end`."""
+        self.services.instruments.metrics.opened(self.receipt)
+        self.receipt.opened_at -= max(0.0, age)
+        self._is_open = True
+        self._endings += self.services.endings
 
     def admitted(self, caller: Caller) -> None:
         """Record the client of the request."""

@@ -150,7 +150,7 @@ class FileOfRows:
         """Return at once: a lock ends with its process."""
 
     async def begun(self) -> list[str]:
-        """What is left in the journal."""
+        """The entries that are left in the journal."""
         return [name for name in os.listdir(self._folder) if "begun" in name]
 
 
@@ -173,7 +173,7 @@ class TableOfRows:
         await self._server.run(f"UPDATE dragoman.begun_by SET seen = '-infinity' WHERE {names}")
 
     async def begun(self) -> list[str]:
-        """What is left in the journal."""
+        """The entries that are left in the journal."""
         return [name for (name,) in await self._server.run("SELECT id FROM dragoman.begun")]
 
 

@@ -287,6 +287,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "HijackableConnection",
         "Http11Transport",
         "LogBudget",
+        "LogSink",
         "LogTail",
         "LoggedStream",
         "LongJobs",

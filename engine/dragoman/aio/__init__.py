@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         PlainResponse,
         TooManyConnections,
     )
-    from dragoman.aio.downstream.event_log import EventLog, LogBudget, LoggedStream, LogTail
+    from dragoman.aio.downstream.event_log import EventLog, LogBudget, LoggedStream, LogSink, LogTail
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackServer
     from dragoman.aio.downstream.hijack_runner import HijackRunner
     from dragoman.aio.downstream.log_response import send_log
@@ -103,6 +103,7 @@ __all__ = (
     "HijackableConnection",
     "Http11Transport",
     "LogBudget",
+    "LogSink",
     "LogTail",
     "LoggedStream",
     "LongJobs",
@@ -157,6 +158,7 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "LogBudget": "downstream.event_log",
+    "LogSink": "downstream.event_log",
     "LogTail": "downstream.event_log",
     "send_log": "downstream.log_response",
     "LoggedStream": "downstream.event_log",

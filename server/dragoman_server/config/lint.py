@@ -37,6 +37,9 @@ def remarks(config: Config) -> Iterator[str]:
     yield from models_without_price(config, config.keys.values())
     yield from _keys_of_clients(config)
     yield from files_left_behind(config)
+    attached = [provider.name for provider in config.providers.values() if provider.background]
+    if attached and not (config.state.has_runs and (config.state.background or config.server.resume.seconds)):
+        yield f"providers.{attached[0]}.background has no effect, as no run is in a store that processes share"
     if config.capture.texts:
         yield f"capture.texts = true writes the texts of prompts and replies to {config.capture.directory}"
     elif not config.capture.enabled and (captured := [name for name, key in config.keys.items() if key.capture]):

@@ -115,6 +115,9 @@ class Provider:
     """Prices of this provider's models, which come before those for all providers."""
     state: str = setting("upstream", Words(("upstream", "gateway")))
     """Responses upstreams: where responses are stored, by the upstream itself or by the gateway."""
+    background: bool = setting(False)
+    """Responses upstreams with background responses of their own: runs are begun as such there, and stored there, so
+    that another process attaches to one that has lost its own."""
     credential: CredentialOptions | None = setting(None, getter="optional_section", kind=CredentialOptions)
     """A credential that expires and is renewed, in place of api_key."""
     door: Door = PLAIN
@@ -267,6 +270,10 @@ class Provider:
             yield f"{at}.api_key", 'is never sent with auth = "passthrough": remove one of the two'
         yield from self._key_and_limit_problems(at)
         yield from self._credential_problems(at)
+        if self.background and not self.dialect.facts.stored:
+            yield f"{at}.background", f"needs an upstream of the Responses API, and this one is {self.dialect}"
+        if self.background and self.auth is Auth.PASSTHROUGH:
+            yield f"{at}.background", "needs a key of the configuration: no other process has the keys of clients"
         yield from self.door.problems(at, self.dialect)
         for index, name in enumerate(self.door.forward_headers):
             if not _TOKEN.match(name):

@@ -17,9 +17,10 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman import DragomanError, Failure
-from dragoman.aio import LogBudget, LogTail, Timeouts, send_log, without_connection
+from dragoman.aio import Downstream, LogBudget, LogTail, StreamTimers, Timeouts, send_log, without_connection
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.threads import (
+    StoredRequest,
     StoreError,
     cancelled_response,
     failed_response,
@@ -27,16 +28,18 @@ from dragoman.threads import (
     response_not_found,
 )
 from dragoman.wire import Json, json_dumps, json_loads
-from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.draft import Draft
+from dragoman_server.proxy.attached.attached_exchange import AttachedExchange
+from dragoman_server.proxy.attached.attachment import Attachment
+from dragoman_server.proxy.attached.rejoined_stream import RejoinedStream, filled_log
 from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.background_run import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.reply_headers import add_event_stream, event_stream
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
-from dragoman_server.proxy.runs.interface import Marks, RunId
+from dragoman_server.proxy.runs.interface import LostRun, Marks, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
 from dragoman_server.proxy.shared_background import PING, STOPPED, SharedBackground, terminal_frame
@@ -44,6 +47,7 @@ from dragoman_server.proxy.store_health import unavailable
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
+from dragoman_server.services import Services
 
 log = logging.getLogger("dragoman")
 Answer = Callable[[web.Request, RequestScope], Coroutine[Any, Any, web.StreamResponse]]
@@ -65,7 +69,7 @@ class BackgroundRuns:
         stored: Stores what has ended.
         answer: Handles a request.
         shared: Shares them with other processes; None without a store that they share.
-        usage: Books those that others have left.
+        services: Books those that others have left, and goes on with those that an upstream still generates.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class BackgroundRuns:
         stored: StoredResponses,
         answer: Answer,
         shared: SharedRuns | None,
-        usage: UsageBook,
+        services: Services,
     ) -> None:
         self._options = options
         self._timeouts = timeouts
@@ -86,11 +90,13 @@ class BackgroundRuns:
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._shared = shared
-        self._usage = usage
+        self._services = services
+        self._usage = usage = services.instruments.usage
         self.elsewhere: SharedBackground | None = None
         """The runs of all processes; None without a store that they share."""
         if shared is not None:
             self.elsewhere = SharedBackground(shared, stored, options.background_events, usage)
+            self.elsewhere.go_on = self._go_on
 
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
@@ -123,6 +129,7 @@ class BackgroundRuns:
         run = BackgroundRun(draft.background, self._options.background_bytes, self._budget, streamed=streamed)
         if self._shared is not None:
             run.share = partial(self._share, run, self._shared, RunId(*key), scope.receipt)
+            run.attachment = scope.attachment = Attachment(partial(self._hand_over, run))
         scope.run, scope.open_stream = run, run.open_stream
         run.task = asyncio.get_running_loop().create_task(self._run(run, request, draft.payload, scope))
         draft.payload, draft.body = {}, b""
@@ -162,6 +169,12 @@ class BackgroundRuns:
         receipt.is_held = self._usage.writes
         return own
 
+    async def _hand_over(self, run: BackgroundRun, handover: bytes) -> None:
+        """Let other processes go on with a run from here on."""
+        if run.shared is not None:
+            run.shared.attach = handover
+            await self._flush(run)
+
     async def _flush(self, run: BackgroundRun) -> None:
         """Write what is new of a run for other processes. If that fails, it is tried again later."""
         if self._shared is not None and run.shared is not None:
@@ -169,10 +182,12 @@ class BackgroundRuns:
                 await self._shared.flush(run.shared)
 
     def _marked(self, run: BackgroundRun, marks: Marks | None) -> None:
-        """End a run that was cancelled elsewhere, or that another process has ended, as its lease was over."""
+        """End a run that was cancelled elsewhere, or that another process has taken, as its lease was over."""
         if marks is None:
             run.taken = True
-            log.warning("a response in the background ends: another process has ended it, as its lease was over")
+            if run.attachment is not None:
+                run.attachment.is_taken = True
+            log.warning("a response in the background ends here: another process has taken it, as its lease was over")
             run.stop()
         elif marks.cancelled and not run.ended:
             self._begin_task(self.cancel(run))
@@ -219,11 +234,64 @@ class BackgroundRuns:
     async def cancel(self, run: BackgroundRun) -> None:
         """Cancel a run, and wait until its last state is stored. One that has ended stays as it is."""
         if not run.ended and run.task is not None:
-            run.end(cancelled_response(json_loads(run.state)))
-            run.log.append(terminal_frame(json_loads(run.state), run.log.end))
-            run.log.close()
-            run.stop()
+            self._end(run, cancelled_response(json_loads(run.state)))
             await asyncio.wait((run.finished,))
+
+    def _end(self, run: BackgroundRun, state: Json) -> None:
+        """End a run with this state, and its exchange as if its client had disconnected."""
+        run.end(state)
+        run.log.append(terminal_frame(json_loads(run.state), run.log.end))
+        run.log.close()
+        run.stop()
+
+    # --- runs of other processes -------------------------------------------------------------------------------------
+
+    def _go_on(self, own: OwnRun, lost: LostRun) -> bool:
+        """Go on with a run that has lost its process. Return False if that is not possible, or if it was cancelled."""
+        head = json_loads(lost.run.head)
+        try:
+            exchange = AttachedExchange(self._services, lost.attach, lost.name.owner, head["request_id"])
+        except ValueError as error:
+            log.warning("%s cannot go on here: %s", lost.name.id, error)
+            return False
+        if lost.run.cancelled:
+            self._begin_task(exchange.cancel())
+            return False
+        request = StoredRequest(head["parent"], None, True, lost.request)
+        run = BackgroundRun(request, self._options.background_bytes, self._budget, streamed=head["streamed"])
+        run.take(own, lost.run.state)
+        run.attachment, exchange.scope.run = exchange.attachment, run
+        own.on_marks = partial(self._marked, run)
+        run.task = asyncio.get_running_loop().create_task(self._attach(run, own, lost, exchange))
+        self._begin_task(self._finish(run, lost.name, exchange.scope))
+        return True
+
+    async def _attach(self, run: BackgroundRun, own: OwnRun, lost: LostRun, exchange: AttachedExchange) -> None:
+        """Run the exchange of a run that was taken. A run whose response its upstream does not know has failed."""
+        assert self._shared is not None
+        first, end, frames = lost.run.first, lost.run.end, list[bytes]()
+        if run.streamed:
+            try:
+                frames = await self._shared.stored_events(lost.name, first, end)
+            except StoreError as error:
+                log.error("%s cannot go on: %s", lost.name.id, error)
+                exchange.book_lost()
+                return
+            run.log = filled_log(self._options.background_bytes, self._budget, first, frames)
+            own.resume(run.log, first)
+        self._runs[lost.name] = run
+
+        def diverged() -> None:
+            log.error("%s ends: its upstream has sent other events the second time", lost.name.id)
+            self._end(run, failed_response(json_loads(run.state), STOPPED))
+
+        def open_stream(timers: StreamTimers, headers: dict[str, str]) -> Downstream:
+            inner = run.open_stream(timers, headers)
+            return RejoinedStream(inner, run.log, timers, first, frames, run.on_event, diverged)
+
+        is_known = await exchange.run(open_stream)
+        if not run.ended and not (is_known and run.log.end > end):
+            self._end(run, failed_response(json_loads(run.state), STOPPED))
 
     async def close(self) -> None:
         """Cancel all runs, and wait until their last states are stored."""

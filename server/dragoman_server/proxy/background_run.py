@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from aiohttp import web
 
 from dragoman import Translation
-from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, LogTail, StreamTimers
+from dragoman.aio import ClientGone, EventLog, LogBudget, LoggedStream, LogTail, StreamTimers
 from dragoman.threads import StoredRequest, lagging_event, queued_response
 from dragoman.wire import Json, json_dumps, json_loads
+from dragoman_server.proxy.attached.attachment import Attachment
 from dragoman_server.proxy.runs.own_run import OwnRun
 
 _PROGRESS = b"event: response.in_progress\n"
@@ -34,13 +35,15 @@ class BackgroundRun:
         self.request: StoredRequest | None = request
         self.streamed = streamed
         self.log = EventLog(limit if streamed else 0, budget)
-        self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.task: asyncio.Task[web.StreamResponse] | asyncio.Task[None] | None = None
         self.share: Callable[[bytes], Awaitable[OwnRun]] | None = None
         """Shares it, with its first state, with other processes; None without a store that they share."""
         self.shared: OwnRun | None = None
         """The part of it that other processes know."""
         self.taken = False
-        """True if another process has ended it, as its lease was over."""
+        """True if another process has ended it, or goes on with it, as its lease was over."""
+        self.attachment: Attachment | None = None
+        """Its link to the response at the upstream; None without a store that processes share."""
         self.accepted = False
         """True once the request was translated."""
         self.state = b""
@@ -61,6 +64,12 @@ class BackgroundRun:
         """The bytes of its request, its state and its events."""
         return self._counted + self.log.size
 
+    def take(self, own: OwnRun, state: bytes) -> None:
+        """Go on with a run that another process has begun, whose last state is this one."""
+        self.shared, self.state, self.accepted = own, state, True
+        self._count()
+        self.settle()
+
     async def accept(self, translation: Translation) -> None:
         """Record that the request was translated, and is about to be sent.
 
@@ -74,13 +83,14 @@ class BackgroundRun:
         if not self.streamed:
             self.settle()
 
-    def open_stream(self, timers: StreamTimers, _: dict[str, str]) -> Downstream:
+    def open_stream(self, timers: StreamTimers, _: dict[str, str]) -> LoggedStream:
         """Return the log as the receiver of the stream."""
         self.settle()
         self._timers = timers
-        return LoggedStream(self.log, timers, self._on_event)
+        return LoggedStream(self.log, timers, self.on_event)
 
-    def _on_event(self, frame: bytes) -> None:
+    def on_event(self, frame: bytes) -> None:
+        """Take the state that an event has, if it has one."""
         if not frame.startswith(_STATES) or self.ended:
             return
         response = json_loads(frame.partition(b"\ndata: ")[2])["response"]

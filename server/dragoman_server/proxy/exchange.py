@@ -93,6 +93,13 @@ class Exchange:
             return self._whole_reply(answer, headers)
         return self._streamed_reply(request, answer, timers, headers)
 
+    async def answer_detached(self, answer: UpstreamResponse, timers: StreamTimers) -> None:
+        """Send a stream to what the scope's `open_stream` returns, without a request of a client.
+
+        Raises DragomanError for a failure before the stream has begun.
+        """
+        await self._streamed_reply(None, answer, timers, self._headers(answer))
+
     async def answer_early(
         self, request: web.Request, opening: Awaitable[UpstreamResponse], timers: StreamTimers, seconds: float
     ) -> web.StreamResponse:
@@ -181,7 +188,7 @@ class Exchange:
         return response
 
     async def _streamed_reply(
-        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
+        self, request: web.Request | None, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
         scope = self._scope
@@ -216,13 +223,14 @@ class Exchange:
         self._scope.expected = None
         return expected.issued(self._scope.translation.response_id)
 
-    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
+    def _downstream(self, request: web.Request | None, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         scope, recording = self._scope, self._scope.recording
         if scope.open_stream is not None:
             downstream = scope.open_stream(timers, headers)
             if recording is not None:
                 recording.replied(STREAM_STATUS, headers)
             return downstream
+        assert request is not None
         response = event_stream(headers)
         ping = ping_of(scope.receipt.client, scope.translation.context.knobs.heartbeats)
         if recording is None:

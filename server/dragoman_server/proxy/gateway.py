@@ -222,7 +222,7 @@ class Gateway:
                 stored,
                 self._answer_in,
                 responses.runs,
-                self.services.instruments.usage,
+                self.services,
             )
             stored.check_background = self.background.check_room
 

@@ -39,6 +39,12 @@ class OpenRequests:
         self._timers.add(timers)
         return timers
 
+    def add_detached(self, timeouts: Timeouts) -> StreamTimers:
+        """Return the timers of a request without a client, which is open until `remove`."""
+        timers = StreamTimers(timeouts)
+        self._timers.add(timers)
+        return timers
+
     def remove(self, timers: StreamTimers) -> None:
         """Stop the timers of a request that has ended."""
         timers.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from dragoman.threads import (
     Node,
@@ -39,6 +39,8 @@ class SharedBackground:
         self._usage = usage
         self._stored = stored
         self._kept = kept
+        self.go_on: Callable[[OwnRun, LostRun], bool] | None = None
+        """Goes on with a run whose upstream still generates its response; False if it cannot."""
         shared.end_lost[KIND] = self._end_lost
 
     @staticmethod
@@ -81,6 +83,11 @@ class SharedBackground:
                 yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(reader.position.number))
 
     async def _end_lost(self, run: OwnRun, lost: LostRun) -> None:
+        """End a run, unless this process can go on with it."""
+        if not (lost.attach and self.go_on is not None and self.go_on(run, lost)):
+            await self._end(run, lost)
+
+    async def _end(self, run: OwnRun, lost: LostRun) -> None:
         """Store a response as failed, or as cancelled. One that its process has stored stays as it is."""
         head = json_loads(lost.run.head)
         last = json_loads(lost.run.state)

@@ -36,3 +36,5 @@ APIS: Final = {
     ),
 }
 """The APIs by dialect."""
+STORED: Final = next(dialect for dialect, api in APIS.items() if api.stored)
+"""The dialect whose replies are stored."""

@@ -19,7 +19,13 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman_server.simulator import other_endpoints
-from dragoman_server.simulator.api import APIS, DEFAULT
+from dragoman_server.simulator.api import APIS, DEFAULT, STORED
+from dragoman_server.simulator.background import (
+    BackgroundResponse,
+    BackgroundResponses,
+    check_background,
+    starting_after,
+)
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
 from dragoman_server.simulator.ledger import Entry, Ledger
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
@@ -95,6 +101,7 @@ class _State:
     """Plans (`tool_plan.py`) whose first stream was cut."""
     first_requests: FirstRequests = field(default_factory=FirstRequests)
     threads: Threads = field(default_factory=Threads)
+    background: BackgroundResponses = field(default_factory=BackgroundResponses)
 
 
 REQUESTS: web.AppKey[deque[Received]] = web.AppKey("simulator_requests", deque)
@@ -143,6 +150,8 @@ def make_simulator(
     app.router.add_get("/v1/models", _recorded(_models))
     app.router.add_get("/v1/models/{id:.+}", _recorded(_model))
     app.router.add_get("/v1/responses", _no_websocket)
+    app.router.add_get("/v1/responses/{id}", _recorded(_background))
+    app.router.add_post("/v1/responses/{id}/cancel", _recorded(_cancel))
     app.router.add_get("/", _health)
     app.router.add_get("/health", _health)
     return app
@@ -184,6 +193,7 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
     body = _checked(request, dialect, request_body)
     if APIS[dialect].stored:
         _check_previous_response(state, body)
+        check_background(body)
     try:
         turn: RequestTurn = _MODULES[dialect].read(body)
     except (AttributeError, KeyError, TypeError) as error:
@@ -213,7 +223,15 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         if APIS[dialect].stored and body.get("store") is not False:
             state.responses.append(_response_id(frames[0]))
         entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
+        if APIS[dialect].stored and body.get("background"):
+            return await _follow(request, _begin(request, scenario, frames, entry, streamed=True), -1, headers)
         return await _send_stream(request, received, scenario, frames, headers, entry)
+    if APIS[dialect].stored and body.get("background"):
+        frames = _MODULES[dialect].frames(scenario, reply)
+        state.responses.append(_response_id(frames[0]))
+        entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
+        begun = _begin(request, scenario, frames, entry, streamed=False)
+        return web.Response(body=orjson.dumps(begun.state), headers=headers, content_type="application/json")
     status, whole = _MODULES[dialect].whole_reply(scenario, reply)
     if APIS[dialect].stored and body.get("store") is not False:
         state.responses.append(whole["id"])
@@ -255,6 +273,66 @@ def _check_previous_response(state: _State, body: Json) -> None:
 def _response_id(created: bytes) -> str:
     event = orjson.loads(created.partition(b"data: ")[2])
     return str(event["response"]["id"])
+
+
+def _begin(
+    request: web.Request, scenario: Scenario, frames: list[bytes], entry: Entry | None, *, streamed: bool
+) -> BackgroundResponse:
+    """Begin a response that goes on without its client."""
+    settings = request.app[_SETTINGS]
+    response = BackgroundResponse(
+        frames,
+        streamed=streamed,
+        pace=settings.pace,
+        sent=entry.sent if entry is not None else None,
+        pause=(len(frames) // 2 if scenario.silent else -1, settings.slow),
+        stall=settings.stall if scenario.ending is Ending.STALL else 0.0,
+    )
+    request.app[_STATE].background.add(response)
+    return response
+
+
+async def _follow(
+    request: web.Request, background: BackgroundResponse, after: int, headers: dict[str, str]
+) -> web.StreamResponse:
+    """Send the events of a response in the background after this number."""
+    streams = request.app[STREAMS]
+    response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream; charset=utf-8"})
+    streams.open += 1
+    streams.started += 1
+    there = False
+    try:
+        await response.prepare(request)
+        async for frame in background.follow(after):
+            await response.write(frame)
+        await response.write_eof()
+        there = True
+    finally:
+        streams.open -= 1
+        if there:
+            streams.ended += 1
+        else:
+            streams.abandoned += 1
+    return response
+
+
+async def _background(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    """Answer a request for a response in the background: its last state, or its events."""
+    found = request.app[_STATE].background.get(request.match_info["id"])
+    headers = reply_headers(STORED, request_id, request.app[_SETTINGS].clock())
+    if request.query.get("stream") == "true":
+        if not found.streamed:
+            raise RequestRejected("This response was not created with `stream`: it cannot be streamed.", "stream")
+        return await _follow(request, found, starting_after(request.query.get("starting_after")), headers)
+    return web.Response(body=orjson.dumps(found.state), headers=headers, content_type="application/json")
+
+
+async def _cancel(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    """Cancel a response in the background. One that has ended is returned as it is."""
+    found = request.app[_STATE].background.get(request.match_info["id"])
+    found.cancel()
+    headers = reply_headers(STORED, request_id, request.app[_SETTINGS].clock())
+    return web.Response(body=orjson.dumps(found.state), headers=headers, content_type="application/json")
 
 
 async def _send_stream(

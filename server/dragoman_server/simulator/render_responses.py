@@ -56,8 +56,14 @@ class _Builder:
 
     def start(self) -> None:
         # The snapshot has no items yet.
-        for kind in ("response.created", "response.in_progress"):
+        kinds = ["response.created"]
+        if self.response["background"]:
+            self.response["status"] = "queued"
+            kinds.append("response.queued")
+        for kind in kinds:
             self.emit(kind, response=self.response)
+        self.response["status"] = "in_progress"
+        self.emit("response.in_progress", response=self.response)
 
     def add(self, item: Json) -> int:
         self.items.append(item)
@@ -263,7 +269,7 @@ def response_of(reply: SimulatedReply, tier: str) -> Json:
         "object": "response",
         "created_at": reply.created,
         "status": "in_progress",
-        "background": False,
+        "background": body.get("background", False),
         "completed_at": None,
         "error": None,
         "frequency_penalty": 0.0,

@@ -46,6 +46,23 @@ async def connect(scope: RequestScope, draft: Draft) -> Draft:
     return draft
 
 
+async def attach_run(scope: RequestScope, draft: Draft) -> Draft:
+    """Let the upstream generate the response of a run in the background, if its provider has such responses.
+
+    One that is not to be stored stays as it is: an upstream stores what it generates in the background. So does one
+    whose conversation was compacted: no other process could make its reply again.
+    """
+    attachment, payload = scope.attachment, draft.payload
+    if attachment is None or not scope.translation.stream or payload.get("store") is False:
+        return draft
+    from dragoman_server.proxy.attached.background_transport import BackgroundTransport
+    from dragoman_server.proxy.attached.handover import can_hand_over
+
+    if can_hand_over(draft.turn):
+        draft.transport = BackgroundTransport(draft.transport, scope, draft, attachment)
+    return draft
+
+
 async def book_begun(scope: RequestScope, draft: Draft) -> Draft:
     """Book the exchange from its beginning. It is a step of gateways that keep a journal of usage.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from dragoman import ClientRequestError, translate
+from dragoman import ClientRequestError, Translation, translate
 from dragoman.gateway import DIRECTIONS, ReplyOptions, conversation_digest
-from dragoman_server.draft import Draft
+from dragoman.wire import Json
+from dragoman_server.draft import Draft, StoredTurn
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.betas import NONE, betas_of
 from dragoman_server.proxy.configured_fields import with_fields
+from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.request_body import apply_header_overrides
 from dragoman_server.routing.client_pauses import party_of
@@ -100,37 +103,9 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
 
     The thread changes only the payload and what it makes: the receipt of a request that was cancelled may be in use.
     """
-    receipt, loaded, request, turn = scope.receipt, draft.loaded, draft.request, draft.turn
-    provider, server, key, body = target.provider, loaded.config.server, receipt.key, draft.body
-    receipt.provider, receipt.route = provider.name, target.route
-    profile = provider.profile
-    # Clients that must set a limit have set one.
-    if provider.dialect.facts.output_cap and not receipt.client.facts.output_cap:
-        profile = loaded.output_limits.profile(provider, target.upstream_model)
-    sampled = receipt.client, provider.dialect, provider.name
-    job = partial(
-        translate,
-        DIRECTIONS[receipt.client, provider.dialect],
-        body,
-        payload=draft.payload,
-        upstream_model=target.upstream_model,
-        profile=profile,
-        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
-        limits=server.limits,
-        options=ReplyOptions(
-            created=receipt.created,
-            request_id=receipt.request_id,
-            validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
-            clock=scope.services.now,
-            secrets=loaded.secrets_of(provider, request.headers),
-            own_key=provider.own_key,
-            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
-            stored=turn.reply if turn is not None else None,
-        ),
-    )
-    if provider.changes_requests:
-        betas = betas_of(provider, request.headers) if receipt.client.facts.betas else NONE
-        job = partial(with_fields, job, provider, betas)
+    receipt, request, turn, body = scope.receipt, draft.request, draft.turn, draft.body
+    receipt.provider, receipt.route = target.provider.name, target.route
+    job = translation_of(scope, draft.loaded, target, body, draft.payload, request.headers, turn)
     try:
         if len(body) <= LONG_BODY:
             receipt.translation = job()
@@ -140,3 +115,45 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
         if turn is not None:
             turn.relocate(error)
         raise
+
+
+def translation_of(
+    scope: RequestScope,
+    loaded: LoadedConfig,
+    target: RoutedTarget,
+    body: bytes,
+    payload: Json,
+    headers: Mapping[str, str],
+    turn: StoredTurn | None,
+) -> Callable[[], Translation]:
+    """Return a function that translates a request for a target. Raises ClientRequestError, and so does the function."""
+    receipt, provider, server = scope.receipt, target.provider, loaded.config.server
+    profile, key = provider.profile, receipt.key
+    # Clients that must set a limit have set one.
+    if provider.dialect.facts.output_cap and not receipt.client.facts.output_cap:
+        profile = loaded.output_limits.profile(provider, target.upstream_model)
+    sampled = receipt.client, provider.dialect, provider.name
+    job: Callable[[], Translation] = partial(
+        translate,
+        DIRECTIONS[receipt.client, provider.dialect],
+        body,
+        payload=payload,
+        upstream_model=target.upstream_model,
+        profile=profile,
+        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), headers),
+        limits=server.limits,
+        options=ReplyOptions(
+            created=receipt.created,
+            request_id=receipt.request_id,
+            validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
+            clock=scope.services.now,
+            secrets=loaded.secrets_of(provider, headers),
+            own_key=provider.own_key,
+            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+            stored=turn.reply if turn is not None else None,
+        ),
+    )
+    if provider.changes_requests:
+        betas = betas_of(provider, headers) if receipt.client.facts.betas else NONE
+        job = partial(with_fields, job, provider, betas)
+    return job

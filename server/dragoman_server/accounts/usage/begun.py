@@ -6,7 +6,7 @@ estimated, and whose output is not known.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from dragoman import Usage
 from dragoman.wire import Json
@@ -16,6 +16,7 @@ from dragoman_server.observability.ended_exchange import CostOf
 from dragoman_server.receipt import Receipt
 
 _FIELDS = frozenset(spec.name for spec in fields(UsageRow))
+_CLIENT = ("key", "client_profile", "principal", "attempts", "tag")
 _LOST: Json = {
     "key": None,
     "client_profile": None,
@@ -63,6 +64,12 @@ def begun_entry(receipt: Receipt) -> Json:
         "input": translation.context.input_estimate or None,
         "tag": receipt.tag,
     }
+
+
+def with_entry(row: UsageRow, entry: Json) -> UsageRow:
+    """Return the row of an exchange that another process has begun, with what only that one knew of its client."""
+    known = {name: entry[name] for name in _CLIENT if name in entry}
+    return replace(row, **known, first_event=None)
 
 
 def lost_row(entry: Json, cost_of: CostOf) -> UsageRow:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dragoman import Usage
 from dragoman.gateway import ServiceReport
 from dragoman.wire import Json, json_dumps
-from dragoman_server.accounts.usage.begun import begun_entry, lost_row
+from dragoman_server.accounts.usage.begun import begun_entry, lost_row, with_entry
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
@@ -42,6 +42,8 @@ class UsageBook:
         self._sink: RowSink | None = None
         self._begun: JournalWriter | None = None
         self._held: dict[str, UsageRow] = {}
+        self._taken: dict[str, Json] = {}
+        """The entries of exchanges that other processes have begun, and that go on here."""
         if options.kind != OFF:
             journal = _journal(options)
             self._sink = RowSink(_file(options), self._drop, journal, self._lost_row)
@@ -114,10 +116,22 @@ class UsageBook:
 
     async def book_held(self, request_id: str, *, elsewhere: bool) -> None:
         """Book an exchange that was held, unless another process has. Wait for its row to be written, but not long."""
-        row = self._held.pop(request_id, None)
+        row, entry = self._held.pop(request_id, None), self._taken.pop(request_id, None)
         if row is not None and self._sink is not None and not elsewhere:
-            self._sink.add(row)
+            if entry is None:
+                self._sink.add(row)
+            else:
+                self._sink.add_missing(with_entry(row, entry))
             await self._sink.flush()
+
+    def take_over(self, request_id: str, entry: Json) -> None:
+        """Book an exchange with the entry of the process that has begun it. Its receipt is held."""
+        self._taken[request_id] = entry
+
+    def hand_over(self, request_id: str) -> None:
+        """Remove the entry of an exchange from the journal soon: it is kept elsewhere from now on."""
+        if self._sink is not None:
+            self._sink.forget(request_id)
 
     async def begin(self, receipt: Receipt) -> None:
         """Enter an exchange in the journal, before its request is sent. The row of its end replaces the entry."""

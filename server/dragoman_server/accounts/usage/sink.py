@@ -78,6 +78,8 @@ class RowSink:
         self._pending: deque[UsageRow] = deque()
         self._missing: deque[UsageRow] = deque()
         """Rows that the file may have."""
+        self._forgotten: deque[str] = deque()
+        """Exchanges whose entries are kept elsewhere."""
         self._flushes: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Each waits until so many rows are written."""
         self._added = self._written = 0
@@ -107,11 +109,18 @@ class RowSink:
     def add_missing(self, row: UsageRow) -> None:
         """Write a row soon, unless the file has one of its id."""
         self._missing.append(row)
+        self._added += 1
         self._wake_up()
+
+    def forget(self, request_id: str) -> None:
+        """Remove the entry of an exchange from the journal soon, without a row."""
+        if self._journal is not None:
+            self._forgotten.append(request_id)
+            self._wake_up()
 
     async def flush(self) -> None:
         """Wait until the rows that were added are written, but not for long."""
-        if self._pending:
+        if self._pending or self._missing:
             done = asyncio.get_running_loop().create_future()
             self._flushes.append((self._added, done))
             self._wake_up()
@@ -159,7 +168,7 @@ class RowSink:
 
     def _write_pending(self) -> bool:
         """Write all rows that wait. Return False if they could not be written."""
-        rows, missing = list(self._pending), list(self._missing)
+        rows, missing, forgotten = list(self._pending), list(self._missing), list(self._forgotten)
         try:
             if rows:
                 self._file.write(rows)
@@ -167,6 +176,10 @@ class RowSink:
             if missing:
                 self._file.write_missing(missing)
                 self._remove(self._missing, missing)
+            if forgotten and self._journal is not None:
+                self._journal.end(forgotten)
+                for _ in forgotten:
+                    self._forgotten.popleft()
         except Exception as error:  # of any kind: the thread must not end
             if not self.failing:
                 self.failing = True
@@ -175,23 +188,26 @@ class RowSink:
         if self.failing:
             self.failing = False
             log.warning("usage is written again")
+        self._end_flushes()
         return True
 
     def _remove(self, pending: deque[UsageRow], rows: Sequence[UsageRow]) -> None:
         """Remove rows that are written, and their entries in the journal."""
         for _ in rows:
             pending.popleft()
-        if pending is self._pending:
-            self._written += len(rows)
-            while self._flushes and self._flushes[0][0] <= self._written:
-                _, done = self._flushes.popleft()
-                with suppress(RuntimeError):  # the event loop was closed
-                    done.get_loop().call_soon_threadsafe(_set, done)
+        self._written += len(rows)
         if self._journal is not None:
             try:
                 self._journal.end([row.id for row in rows])
             except (OSError, ValueError) as error:  # the next start finds that they are booked
                 log.warning("entries of the journal of usage cannot be removed: %s", error)
+
+    def _end_flushes(self) -> None:
+        """Let those go on whose rows are written."""
+        while self._flushes and self._flushes[0][0] <= self._written:
+            _, done = self._flushes.popleft()
+            with suppress(RuntimeError):  # the event loop was closed
+                done.get_loop().call_soon_threadsafe(_set, done)
 
     def _take_lost(self) -> None:
         """Write the rows of exchanges that were lost with their process. What fails is tried again later."""

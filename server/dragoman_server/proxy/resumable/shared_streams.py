@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import NamedTuple
 
 from dragoman import Dialect
@@ -41,43 +42,48 @@ class SharedStreams:
     def __init__(self, shared: SharedRuns, kept: float) -> None:
         self._shared = shared
         self._kept = kept
+        self.go_on: Callable[[OwnRun, LostRun], bool] | None = None
+        """Goes on with a stream whose upstream still generates it; False if it cannot."""
         shared.end_lost[KIND] = self._end_lost
 
     # --- streams of this process -------------------------------------------------------------------------------------
 
-    async def share(self, stream: ResumableStream, on_reader: Callable[[ResumableStream, str], None]) -> None:
+    async def share(self, stream: ResumableStream, on_marks: Callable[[ResumableStream, Marks | None], None]) -> bool:
         """Let other processes resume a stream. If the store fails, only this one can, and the log has a warning.
 
-        `on_reader` is called with the mark of the client that reads it elsewhere, empty without one.
+        `on_marks` is called with the marks of others, None once it is another process's. Return True if one that takes
+        it goes on with it.
         """
         assert stream.owner is not None
-
-        def on_marks(marks: Marks | None) -> None:
-            if marks is None:
-                stream.shared = None
-            else:
-                on_reader(stream, marks.reader)
-
         head = {"kind": KIND, "client": str(stream.client), "headers": dict(stream.headers)}
         try:
-            own = await self._shared.begin(RunId(stream.owner, stream.request_id), head, on_marks)
+            name = RunId(stream.owner, stream.request_id)
+            own = await self._shared.begin(name, head, partial(on_marks, stream))
+            assert own is not None
+            stream.shared, own.log = own, stream.log
+            if stream.log.closed:
+                self.end(stream)
+            elif stream.attachment is not None and stream.attachment.handover:
+                own.attach, stream.attachment.handover = stream.attachment.handover, b""
+                await self._shared.flush(own)
+                return True
         except StoreError as error:
             log.warning("%s can be resumed in this process only: %s", stream.request_id, error)
-            return
-        assert own is not None
-        stream.shared, own.log = own, stream.log
-        if stream.log.closed:
-            self.end(stream)
+        return False
 
     def end(self, stream: ResumableStream) -> None:
         """Record the end of a stream."""
-        if stream.shared is not None:
+        if stream.shared is not None and stream.shared.kept is None:
             stream.shared.end(b"", self._kept)
 
     def forget(self, stream: ResumableStream) -> None:
         """Let a stream be resumed no longer."""
         if stream.shared is not None:
             self._shared.forget(stream.shared)
+
+    async def events(self, lost: LostRun) -> list[bytes]:
+        """Return the events of a stream that was taken, as frames. Raises StoreError."""
+        return await self._shared.stored_events(lost.name, lost.run.first, lost.run.end)
 
     async def replace_reader(self, stream: ResumableStream) -> None:
         """End the client that reads a stream elsewhere: one of this process replaces it."""
@@ -120,6 +126,11 @@ class SharedStreams:
         if reader.failure or run is None or run.state == _LOST:
             raise ConnectionError(reader.failure or "the process of the stream has stopped")
 
-    async def _end_lost(self, run: OwnRun, _: LostRun) -> None:
-        """End a stream that has lost its process: what it has is kept for a while."""
+    async def _end_lost(self, run: OwnRun, lost: LostRun) -> None:
+        """End a stream that has lost its process, unless this one can go on with it. What it has is kept a while."""
+        if not (lost.attach and self.go_on is not None and self.go_on(run, lost)):
+            self.lose(run)
+
+    def lose(self, run: OwnRun) -> None:
+        """Record that nothing follows in a stream that has no end."""
         run.end(_LOST, self._kept)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from dragoman import DragomanError
 from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LogTail, NumberedStream, StreamTimers
 
 if TYPE_CHECKING:
+    from dragoman_server.proxy.attached.attachment import Attachment
     from dragoman_server.proxy.runs.own_run import OwnRun
     from dragoman_server.receipt import Receipt
 
@@ -30,13 +32,15 @@ class ResumableStream:
         self.log = EventLog(limit)
         self.headers: Mapping[str, str] = {}
         """The headers of the response."""
-        self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.task: asyncio.Task[web.StreamResponse] | asyncio.Task[None] | None = None
         self.owner: str | None = None
         """The client that may resume the stream; None if it cannot be resumed."""
         self.leaving: asyncio.TimerHandle | None = None
         """Ends the exchange later, as its client has left."""
         self.shared: OwnRun | None = None
         """The part of it that other processes know; None without a store that they share."""
+        self.attachment: Attachment | None = None
+        """Its link to the response at the upstream; None without a store that processes share."""
         self.elsewhere = ""
         """The mark of the client that reads it in another process; empty without one."""
         self._taken_back = ""
@@ -68,6 +72,16 @@ class ResumableStream:
         prefix = f"{self.request_id}." if budget is not None else ""
         return NumberedStream(self.log, timers, prefix.encode(), self)
 
+    def go_on(self, log: EventLog, budget: LogBudget, headers: Mapping[str, str]) -> None:
+        """Go on with a stream that another process has begun, whose events are in this log."""
+        self.log, self._budget, self.headers = log, budget, headers
+        self.opened.set_result(None)
+
+    def reopen(self, timers: StreamTimers) -> NumberedStream:
+        """Return the receiver of the events that follow those in the log."""
+        self._timers = timers
+        return NumberedStream(self.log, timers, f"{self.request_id}.".encode(), self)
+
     def end(self, _: object = None) -> None:
         """End the log: the exchange has ended."""
         if self.leaving is not None:
@@ -81,6 +95,11 @@ class ResumableStream:
             self._timers.expire(ClientGone())
         elif self.task is not None:
             self.task.cancel()
+
+    def fail(self, error: DragomanError) -> None:
+        """End the exchange in an error."""
+        if self._timers is not None:
+            self._timers.expire(error)
 
     # --- the reader --------------------------------------------------------------------------------------------------
 
@@ -105,6 +124,13 @@ class ResumableStream:
         self.log.release()
         return True
 
+    def abort_reader(self) -> None:
+        """Close the connection of the client that reads."""
+        if self._reader is not None:
+            abort(self._reader)
+            self.detach(self._reader)
+            self.log.wake()
+
     def read_elsewhere(self, mark: str) -> bool:
         """Set the mark of the client that reads in another process, which replaces the one here.
 
@@ -114,10 +140,8 @@ class ResumableStream:
         if mark == before or (mark and mark == self._taken_back):  # that was read before it was replaced
             return False
         self.elsewhere = mark
-        if mark and self._reader is not None:
-            abort(self._reader)
-            self.detach(self._reader)
-            self.log.wake()
+        if mark:
+            self.abort_reader()
         if mark and self.leaving is not None:
             self.leaving.cancel()
             self.leaving = None

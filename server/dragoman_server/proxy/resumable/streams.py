@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -30,7 +30,12 @@ from dragoman.aio import (
     numbered_ping_of,
     send_log,
 )
-from dragoman.errors import FailureKind
+from dragoman.errors import FailureKind, UpstreamProtocolError
+from dragoman.threads import StoreError
+from dragoman.wire import json_loads
+from dragoman_server.proxy.attached.attached_exchange import AttachedExchange
+from dragoman_server.proxy.attached.attachment import Attachment
+from dragoman_server.proxy.attached.rejoined_stream import RejoinedStream, filled_log
 from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
 from dragoman_server.proxy.reply_headers import event_stream
@@ -45,6 +50,8 @@ from dragoman_server.steps.admit import admit_request
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.resumable.shared_streams import SharedStreams, StreamElsewhere
+    from dragoman_server.proxy.runs.interface import LostRun, Marks
+    from dragoman_server.proxy.runs.own_run import OwnRun
     from dragoman_server.proxy.runs.shared_runs import SharedRuns
 
 log = logging.getLogger("dragoman")
@@ -69,7 +76,7 @@ class ResumableStreams:
         self._budget = LogBudget(self._options.total_bytes)
         self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
         """By owner."""
-        self._tasks: set[asyncio.Task[web.StreamResponse]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._shared: SharedStreams | None = None
         self._stopping = False
 
@@ -81,6 +88,7 @@ class ResumableStreams:
         from dragoman_server.proxy.resumable.shared_streams import SharedStreams
 
         self._shared = SharedStreams(runs, self._options.kept)
+        self._shared.go_on = self._go_on
 
     def endpoint(self, plain: Handler, client: Dialect) -> Handler:
         """Return the endpoint `plain` of a dialect with streams that can be resumed."""
@@ -123,6 +131,9 @@ class ResumableStreams:
         scope = RequestScope.begin(self._services, request, client)
         stream = ResumableStream(scope.receipt, self._options.bytes)
         scope.open_stream = partial(self._open, stream, scope.receipt)
+        receipt = scope.receipt
+        if self._shared is not None:
+            stream.attachment = scope.attachment = Attachment()
         copy = detached_request(request)
         copy[CLIENT_REQUEST] = request
         task = stream.task = asyncio.get_running_loop().create_task(self._handler.answer(copy, client, scope))
@@ -136,7 +147,7 @@ class ResumableStreams:
                 if request.transport is None or request.transport.is_closing():
                     break
             if stream.owner is not None and self._shared is not None:
-                await self._shared.share(stream, self._read_elsewhere)  # before the client knows the id
+                await self._share(self._shared, stream, receipt)  # before the client knows the id
         except asyncio.CancelledError:
             self._release(request, stream)
             raise
@@ -146,6 +157,13 @@ class ResumableStreams:
             self._release(request, stream)
             await asyncio.wait((task,))
         return web.Response(status=CLIENT_GONE) if task.cancelled() else task.result()
+
+    async def _share(self, shared: SharedStreams, stream: ResumableStream, receipt: Receipt) -> None:
+        """Let other processes resume a stream, and go on with it if its upstream permits that."""
+        if await shared.share(stream, self._marked) and receipt.ended == "open":
+            # The process that goes on with it books it.
+            receipt.is_held = self._services.instruments.usage.writes
+            self._services.instruments.usage.hand_over(stream.request_id)
 
     def _open(
         self, stream: ResumableStream, receipt: Receipt, timers: StreamTimers, headers: dict[str, str]
@@ -178,9 +196,13 @@ class ResumableStreams:
         self._forget(ended[0])
         return budget
 
-    def _ended(self, stream: ResumableStream, task: asyncio.Task[web.StreamResponse]) -> None:
+    def _ended(self, stream: ResumableStream, task: asyncio.Task[Any]) -> None:
         stream.end()
         self._tasks.discard(task)
+        attachment = stream.attachment
+        if attachment is not None:
+            work = self._services.instruments.usage.book_held(stream.request_id, elsewhere=attachment.is_taken)
+            self._start(work)
         if stream.owner is None:
             return
         if self._shared is not None:
@@ -286,6 +308,81 @@ class ResumableStreams:
         elif not stream.elsewhere:
             self._leave(stream)
 
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _marked(self, stream: ResumableStream, marks: Marks | None) -> None:
+        """Take the marks of other processes; None: another process has taken the stream, as its lease was over."""
+        if marks is not None:
+            self._read_elsewhere(stream, marks.reader)
+            return
+        own, stream.shared = stream.shared, None
+        if own is not None and own.is_attached and stream.attachment is not None and stream.owner is not None:
+            # Its clients resume it there.
+            stream.attachment.is_taken = True
+            self._forget((stream.owner, stream.request_id))
+            stream.abort_reader()
+            stream.stop()
+
+    # --- streams of other processes ----------------------------------------------------------------------------------
+
+    def _go_on(self, own: OwnRun, lost: LostRun) -> bool:
+        """Go on with a stream that has lost its process. Return False if that is not possible."""
+        owner, request_id = lost.name
+        try:
+            exchange = AttachedExchange(self._services, lost.attach, owner, request_id)
+        except ValueError as error:
+            log.warning("%s cannot go on here: %s", request_id, error)
+            return False
+        if self._stopping or (budget := self._make_room(owner)) is None:
+            exchange.book_lost()
+            self._start(exchange.cancel())
+            return False
+        stream = ResumableStream(exchange.receipt, self._options.bytes)
+        stream.owner, stream.shared, stream.attachment = owner, own, exchange.attachment
+        own.on_marks = partial(self._marked, stream)
+        task = stream.task = asyncio.get_running_loop().create_task(self._attach(stream, lost, exchange, budget))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, stream))
+        return True
+
+    async def _attach(
+        self, stream: ResumableStream, lost: LostRun, exchange: AttachedExchange, budget: LogBudget
+    ) -> None:
+        """Run the exchange of a stream that was taken."""
+        assert self._shared is not None
+        assert stream.shared is not None
+        first, end, own = lost.run.first, lost.run.end, stream.shared
+        try:
+            frames = await self._shared.events(lost)
+        except StoreError as error:
+            log.error("%s cannot go on: %s", stream.request_id, error)
+            exchange.book_lost()
+            self._shared.lose(own)
+            return
+
+        def diverged() -> None:
+            log.error("%s ends: its upstream has sent other events the second time", stream.request_id)
+            stream.fail(UpstreamProtocolError("the upstream has sent other events the second time"))
+
+        def open_stream(timers: StreamTimers, _: dict[str, str]) -> Downstream:
+            self._streams[lost.name] = stream
+            if not stream.elsewhere:
+                self._leave(stream)  # until its client has come back
+            inner = stream.reopen(timers)
+            return RejoinedStream(inner, stream.log, timers, first, frames, _ignore, diverged)
+
+        log_of = filled_log(self._options.bytes, budget, first, frames)
+        stream.go_on(log_of, budget, json_loads(lost.run.head)["headers"])
+        own.resume(log_of, first)
+        is_known = await exchange.run(open_stream)
+        if not is_known or log_of.end == end:
+            self._shared.lose(own)
+
+    # --- readers in other processes ----------------------------------------------------------------------------------
+
     def _read_elsewhere(self, stream: ResumableStream, mark: str) -> None:
         """Record which client of another process reads a stream; none if the mark is empty."""
         if stream.read_elsewhere(mark) and not stream.log.closed:
@@ -304,6 +401,10 @@ class ResumableStreams:
         if stream.owner is not None:
             self._forget((stream.owner, stream.request_id))
         stream.stop()
+
+
+def _ignore(_: bytes) -> None:
+    """Drop an event that is stored."""
 
 
 def _unknown(request_id: str) -> str:

@@ -1,7 +1,8 @@
 """The interface of the stores of runs. One test-suite runs against all of them.
 
 A run belongs to the process that began it, its `host`. Only the host adds events, and it renews a lease as it does. A
-run whose lease has ended has lost its host: another process takes it, to end it. No run is begun again.
+run whose lease has ended has lost its host: another process takes it, to end it, or to go on with the response that its
+upstream generates. No run is begun again.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Change(NamedTuple):
     """A write of the host of a run. Without anything new, it renews the lease.
 
     Entries that the store has already are ignored, so that a change can be written again. Events before `first` are
-    dropped. `state` replaces the last one; None keeps that. A run that has ended is kept for `kept` seconds; None: it
-    goes on.
+    dropped. `state` replaces the last one; None keeps that. So does `attach`, by which another process goes on with the
+    run. A run that has ended is kept for `kept` seconds; None: it goes on.
     """
 
     name: RunId
@@ -62,6 +63,7 @@ class Change(NamedTuple):
     entries: Sequence[Entry] = ()
     state: bytes | None = None
     kept: float | None = None
+    attach: bytes | None = None
 
 
 class Marks(NamedTuple):
@@ -88,11 +90,15 @@ class Run(NamedTuple):
 
 
 class LostRun(NamedTuple):
-    """A run that has lost its host, and the `request` that it was begun with."""
+    """A run that has lost its host, and the `request` that it was begun with.
+
+    `attach` is what its host wrote so that another process can go on with it; empty if none can.
+    """
 
     name: RunId
     run: Run
     request: bytes
+    attach: bytes = b""
 
 
 class Position(NamedTuple):

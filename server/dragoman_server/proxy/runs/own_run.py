@@ -31,6 +31,10 @@ class OwnRun:
         """The events; None if they are not shared."""
         self.state: bytes | None = None
         """A state that is not written yet."""
+        self.attach: bytes | None = None
+        """The data by which another process goes on with it, if that is not written yet."""
+        self.is_attached = False
+        """True if the store has them."""
         self.kept: float | None = None
         """Seconds for which it is kept, once it has ended."""
         self.is_written = False
@@ -42,6 +46,11 @@ class OwnRun:
         self._entries: list[Entry] = []
         """Entries that are not known to be written. They stay as they are: the store may have them."""
         self._first = 0
+        self._sent_attach: bytes | None = None
+
+    def resume(self, log: EventLog, first: int) -> None:
+        """Go on with a run that was taken, whose events in `log` are stored. The store has those from `first` on."""
+        self.log, self._taken, self._first, self.is_attached = log, log.end, first, True
 
     def add_last(self, number: int, frame: bytes) -> None:
         """Add the last event to a run that was taken, which has no log here."""
@@ -57,7 +66,11 @@ class OwnRun:
         log = self.log
         events = log is not None and (log.end > self._taken or log.first > self._first)
         return (
-            events or bool(self._entries) or self.state is not None or (self.kept is not None and not self.is_written)
+            events
+            or bool(self._entries)
+            or self.state is not None
+            or self.attach is not None
+            or (self.kept is not None and not self.is_written)
         )
 
     def change(self) -> Change:
@@ -68,9 +81,11 @@ class OwnRun:
             self._entries = [entry for entry in self._entries if entry.end > first]
             self._entries += self._new_entries(log)
         state = None if self.state is None else self.state and self._encrypt(self.name, "state", self.state)
+        self._sent_attach = self.attach
+        attach = None if self.attach is None else self._encrypt(self.name, "attach", self.attach)
         # The end is written with the last events.
         kept = None if self.is_written or len(self._entries) > ENTRIES_AT_ONCE else self.kept
-        return Change(self.name, first, tuple(self._entries[:ENTRIES_AT_ONCE]), state, kept)
+        return Change(self.name, first, tuple(self._entries[:ENTRIES_AT_ONCE]), state, kept, attach)
 
     def written(self, change: Change, state: bytes | None) -> None:
         """Record that a change was written; `state` is what was to be written in it."""
@@ -78,6 +93,8 @@ class OwnRun:
         self._first = change.first
         if self.state is state:
             self.state = None
+        if self.attach is not None and self.attach is self._sent_attach:
+            self.attach, self.is_attached = None, True
         if change.kept is not None:
             self.is_written = True
 

@@ -64,7 +64,8 @@ class RedisRunStore:
         for change in changes:
             state = b"" if change.state is None else b"+" + change.state
             kept = "" if change.kept is None else _milliseconds(change.kept)
-            args += (_name(change.name), str(change.first), state, kept, str(len(change.entries)))
+            attach = change.attach or b""
+            args += (_name(change.name), str(change.first), state, kept, attach, str(len(change.entries)))
             for entry in change.entries:
                 args += (str(entry.end), str(entry.events), entry.data)
         found: list[bytes] = await self._connection.run(scripts.WRITE, self._keys, args)
@@ -98,8 +99,8 @@ class RedisRunStore:
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
         found = await self._connection.run(scripts.TAKE, self._keys, (host, _LEASE, str(most)))
         return [
-            LostRun(_read_name(name), _run([b"1", *numbers], "", head, state), request)
-            for name, *numbers, head, state, request in found
+            LostRun(_read_name(name), _run([b"1", *numbers], "", head, state), request, attach)
+            for name, *numbers, head, state, request, attach in found
         ]
 
     async def remove(self, names: Sequence[RunId]) -> None:

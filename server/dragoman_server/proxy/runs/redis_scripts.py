@@ -2,7 +2,7 @@
 
 All keys have the hash tag of KEYS[1], so that they are in one slot of a cluster:
 
-    …:run:NAME      hash    host, running, cancelled, reader, until, first, end, head, state, request
+    …:run:NAME      hash    host, running, cancelled, reader, until, first, end, head, state, request, attach
     …:events:NAME   stream  entries with the id `end-0`, the number `n` of their events, and the data `d`
     …:leases        zset    the names of the runs by the time at which they lose their host, in milliseconds
     …:open:OWNER    set     the names of the runs of an owner that are open and count for its limit
@@ -54,8 +54,9 @@ WRITE = (
     + """
 local host, lease, at, marks = ARGV[1], tonumber(ARGV[2]), 3, {}
 while at <= #ARGV do
-  local name, first, state, kept, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
-  at = at + 5
+  local name, first, state, kept, attach = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local count = tonumber(ARGV[at + 5])
+  at = at + 6
   local run, events = K .. ':run:' .. name, K .. ':events:' .. name
   local had = call('HMGET', run, 'host', 'running', 'first', 'end', 'cancelled', 'reader', 'until', 'ttl')
   if not had[1] then
@@ -80,8 +81,10 @@ while at <= #ARGV do
       call('HSET', run, 'end', text(last))
     end
     if state ~= '' then call('HSET', run, 'state', string.sub(state, 2)) end
+    if attach ~= '' then call('HSET', run, 'attach', attach) end
     if kept ~= '' then
       call('HSET', run, 'running', '0', 'request', '')
+      call('HDEL', run, 'attach')
       call('PEXPIRE', run, kept)
       call('PEXPIRE', events, kept)
       close(name)
@@ -95,8 +98,8 @@ end
 return marks
 """
 )
-"""Arguments: host, lease; for each run its name, first, nothing or '+' and the state, kept or nothing, the number of
-entries; for each of these end, events and data.
+"""Arguments: host, lease; for each run its name, first, nothing or '+' and the state, kept or nothing, what another
+process attaches by or nothing, the number of entries; for each of these end, events and data.
 
 Returns `-` for a run of another host, else `0` or `1` (cancelled) and the reader."""
 READ = (
@@ -154,13 +157,13 @@ TAKE = (
 local found = {}
 for _, name in ipairs(call('ZRANGEBYSCORE', K .. ':leases', '-inf', text(now), 'LIMIT', 0, ARGV[3])) do
   local run = K .. ':run:' .. name
-  local had = call('HMGET', run, 'cancelled', 'first', 'end', 'head', 'state', 'request')
+  local had = call('HMGET', run, 'cancelled', 'first', 'end', 'head', 'state', 'request', 'attach')
   if not had[1] then
     close(name)
   else
     call('HSET', run, 'host', ARGV[1])
     call('ZADD', K .. ':leases', text(now + tonumber(ARGV[2])), name)
-    found[#found + 1] = {name, unpack(had)}
+    found[#found + 1] = {name, had[1], had[2], had[3], had[4], had[5], had[6], had[7] or ''}
   end
 end
 return found

@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING
 
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps, json_loads
-from dragoman_server.proxy.runs.interface import LEASE, Change, LostRun, Marks, NewRun, Run, RunId, RunStore
+from dragoman_server.proxy.runs.interface import (
+    LEASE,
+    Change,
+    LostRun,
+    Marks,
+    NewRun,
+    Position,
+    Run,
+    RunId,
+    RunStore,
+)
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.reader import RunReader
 
@@ -40,8 +50,9 @@ BYTES_AT_ONCE = 4 * 1024**2
 """Bytes after which a call takes no further run."""
 CANCEL_SECONDS = 10.0
 """Longest wait for the end of another process's run that was cancelled."""
+_END = b"\n\n"
 EndLost = Callable[[OwnRun, LostRun], Awaitable[None]]
-"""Ends a run that has lost its host, and belongs to this process now."""
+"""Ends a run that has lost its host, and belongs to this process now, or goes on with it: then it does not end it."""
 
 
 class SharedRuns:
@@ -184,6 +195,21 @@ class SharedRuns:
         """Let the reader with this mark end: a client of this process has replaced it. Raises StoreError."""
         await self._store.set_reader(name, "", mark)
 
+    async def stored_events(self, name: RunId, first: int, end: int) -> list[bytes]:
+        """Return the frames of these events of a run. Raises StoreError, also if they are no longer there."""
+        frames: list[bytes] = []
+        number = first
+        while number < end:
+            (rest,) = await self._store.read([Position(name, number)])
+            if rest is None or not rest.entries:
+                raise StoreError(f"the events of {name.id} from {number} on are not there")
+            for entry in rest.entries:
+                data = self._decrypt(name, str(entry.end), entry.data)
+                found = [frame + _END for frame in data.split(_END)[:-1]]
+                frames += found[max(0, number - (entry.end - entry.events)) :]
+                number = entry.end
+        return frames
+
     # --- the task ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
@@ -266,17 +292,22 @@ class SharedRuns:
         self._readers.sort(key=lambda reader: not reader.waits)
 
     async def _end(self, lost: LostRun) -> None:
-        """End a run that has lost its host."""
+        """End a run that has lost its host, or go on with it."""
         name, run = lost.name, OwnRun(lost.name, self._encrypt, lambda _: None)
         try:
             head = self._decrypt(name, "head", lost.run.head)
             state = lost.run.state and self._decrypt(name, "state", lost.run.state)
             request = lost.request and self._decrypt(name, "request", lost.request)
-            opened = LostRun(name, lost.run._replace(head=head, state=state), request)
+            attach = lost.attach and self._decrypt(name, "attach", lost.attach)
+            opened = LostRun(name, lost.run._replace(head=head, state=state), request, attach)
             await self.end_lost[json_loads(head)["kind"]](run, opened)
         except Exception as error:  # another key, or a kind that this process does not run: it must not come again
             log.error("%s has lost its process, and cannot be completed: %r", name.id, error)
             run.kept = self._ttl
+        if run.kept is None:
+            self._own[name] = run
+            log.warning("%s goes on here: its process has stopped", name.id)
+            return
         log.warning("%s has ended: its process has stopped", name.id)
         await self._write((run,))
 

@@ -38,6 +38,7 @@ MIGRATIONS = (
         PRIMARY KEY (owner, id, last)
     );
     """,
+    "ALTER TABLE runs ADD COLUMN attach BLOB NOT NULL DEFAULT x'';",
 )
 """Scripts that bring a file from each version of the schema to the next. `last` is the end of a run, or of an entry."""
 SETTINGS = ("synchronous = NORMAL", "secure_delete = ON")
@@ -125,14 +126,15 @@ class SqliteRunStore:
             for name in gone:
                 _remove(db, RunId(*name))
             query = (
-                f"SELECT owner, id, request, {_RUN}, head, state FROM runs WHERE running AND lease <= :now LIMIT :most"
+                f"SELECT owner, id, request, attach, {_RUN}, head, state FROM runs"
+                " WHERE running AND lease <= :now LIMIT :most"
             )
             rows = db.execute(query, {"now": now, "most": most}).fetchall()
             for row in rows:
                 db.execute(
                     "UPDATE runs SET host = ?, lease = ? WHERE owner = ? AND id = ?", (host, now + LEASE, *row[:2])
                 )
-            return [LostRun(RunId(*row[:2]), _read_run(row[3:]), row[2]) for row in rows]
+            return [LostRun(RunId(*row[:2]), _read_run(row[4:]), row[2], row[3]) for row in rows]
 
         return await self._file.run(work)
 
@@ -174,8 +176,10 @@ def _write(db: sqlite3.Connection, host: str, change: Change, now: float) -> Mar
     db.execute(f"UPDATE runs SET first = :first, last = :last, lease = :lease {_NAMED}", values)
     if change.state is not None:
         db.execute("UPDATE runs SET state = ? WHERE owner = ? AND id = ?", (change.state, *change.name))
+    if change.attach is not None:
+        db.execute("UPDATE runs SET attach = ? WHERE owner = ? AND id = ?", (change.attach, *change.name))
     if change.kept is not None:
-        end = "UPDATE runs SET running = 0, request = x'', expires = ? WHERE owner = ? AND id = ?"
+        end = "UPDATE runs SET running = 0, request = x'', attach = x'', expires = ? WHERE owner = ? AND id = ?"
         db.execute(end, (now + change.kept, *change.name))
     return Marks(bool(cancelled), reader)
 

@@ -22,6 +22,7 @@ from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from support.named_keys import made
 
@@ -225,3 +226,10 @@ def test_a_pattern_that_takes_the_names_of_another_provider_is_reported(pattern:
     assert found == ([] if sample is None else [f"{expected} a route for other/* before it prevents that"])
     before = Config(providers, [Route("other/*", "other", "*"), Route(pattern, "up")])
     assert not [remark for remark in remarks(before) if "also takes names" in remark]
+
+
+def test_background_responses_need_a_store_that_processes_share() -> None:
+    up = Provider("up", Dialect.RESPONSES, "http://127.0.0.1:9", background=True)
+    remark = "providers.up.background has no effect, as no run is in a store that processes share"
+    assert remark in remarks(Config({"up": up}))
+    assert remark not in remarks(Config({"up": up}, state=StateOptions("sqlite", "/x.db")))

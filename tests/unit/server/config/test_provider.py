@@ -12,7 +12,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import BUILTIN_PROFILES, Profile
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Server
 
 CANARY = "sk-canary-7f3a"
@@ -91,3 +91,17 @@ def test_a_family_is_the_providers_name_unless_it_is_configured() -> None:
     }
     assert Provider("p", Dialect.CHAT, "http://x", profile=Profile(family="own")).profile.family == "own"
     assert Provider("p", Dialect.CHAT, "http://x", profile=Profile()).profile.family == "p"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "auth", "problem"),
+    [
+        ("responses", Auth.CONFIGURED, ""),
+        ("chat", Auth.CONFIGURED, "needs an upstream of the Responses API, and this one is chat"),
+        ("messages", Auth.CONFIGURED, "needs an upstream of the Responses API, and this one is messages"),
+        ("responses", Auth.PASSTHROUGH, "needs a key of the configuration: no other process has the keys of clients"),
+    ],
+)
+def test_background_responses_need_the_responses_api_and_a_key(dialect: str, auth: Auth, problem: str) -> None:
+    made = Provider("up", Dialect(dialect), "http://x/v1", auth=auth, background=True)
+    assert [*made.problems("providers.up")] == ([("providers.up.background", problem)] if problem else [])

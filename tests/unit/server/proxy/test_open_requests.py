@@ -39,3 +39,12 @@ async def test_all_open_requests_end_with_the_failure() -> None:
     assert isinstance(error, DragomanError)
     assert error.failure == STOPPING
     assert error.failure is not STOPPING
+
+
+async def test_a_request_without_a_client_is_open_until_it_is_removed() -> None:
+    requests = OpenRequests()
+    timers = requests.add_detached(Timeouts())
+    assert not timers.client_gone()
+    assert len(requests) == 1
+    requests.remove(timers)
+    assert len(requests) == 0

@@ -92,3 +92,21 @@ async def test_without_a_file_there_are_no_entries() -> None:
     book.add_lost({"id": "req_1"})
     await book.book_held("req_1", elsewhere=False)
     assert (book.keeps_begun, book.failing) == (False, False)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_an_exchange_that_goes_on_here_is_booked_for_its_client_once(
+    tmp_path: Path, kind: str, exchange: Callable[..., Any]
+) -> None:
+    options = UsageOptions(kind, str(tmp_path / "u"))
+    book = UsageBook(options, PriceTable({}), Totals())
+    book.open()
+    for _ in range(2):
+        book.take_over("req_1", {"key": "team-a", "principal": "ann", "tag": "t", "attempts": 2, "input": 7})
+        book.add(exchange(1, is_held=True))
+        await book.book_held("req_1", elsewhere=False)
+    book.hand_over("req_2")
+    await book.close()
+    (row,) = read_rows(options)
+    assert (row["id"], row["key"], row["principal"], row["tag"], row["attempts"]) == ("req_1", "team-a", "ann", "t", 2)
+    assert row["ended"] == "completed"

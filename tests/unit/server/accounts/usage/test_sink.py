@@ -237,3 +237,23 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+async def test_flush_waits_for_rows_that_the_file_may_have() -> None:
+    file = Memory()
+    writer = RowSink(file, lambda _: None)
+    writer.open()
+    writer.add_missing(row(1))
+    await writer.flush()
+    assert file.rows == [row(1)]
+    writer.close(10)
+
+
+def test_an_entry_that_is_kept_elsewhere_is_removed_without_a_row() -> None:
+    file, entries = Memory(), Entries()
+    writer = RowSink(file, lambda _: None, entries, lambda entry: named(entry["id"]))
+    writer.open()
+    writer.forget("a")
+    writer.close(10)
+    assert (file.rows, entries.ended) == ([], ["a"])
+    RowSink(file, lambda _: None).forget("a")

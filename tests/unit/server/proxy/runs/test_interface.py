@@ -91,6 +91,26 @@ async def test_events_are_dropped_and_a_run_ends(store: RunStore) -> None:
     assert await store.get(NAME) is None
 
 
+async def test_what_another_process_attaches_by_is_kept_until_the_end(store: RunStore) -> None:
+    await store.begin(new())
+    await store.write("a", [Change(NAME, attach=b"\x00how"), Change(NAME)])
+    await store.write("a", [Change(NAME, 0, [Entry(1, 1, b"x")], b"state")])
+
+    async def taken() -> list[interface.LostRun]:
+        found: list[interface.LostRun] = []
+
+        async def lost() -> bool:
+            found.extend(await store.take("b", 10))
+            return bool(found)
+
+        await until_true(lost, LEASE + 30)
+        return found
+
+    assert [each.attach for each in await taken()] == [b"\x00how"]
+    await store.write("b", [Change(NAME, kept=600.0)])
+    assert await store.take("c", 10) == []
+
+
 async def test_an_ended_run_is_kept_for_its_time(store: RunStore) -> None:
     await store.begin(new())
     await store.write("a", [Change(NAME, 0, [Entry(1, 1, b"x")], b"state", kept=0.01)])

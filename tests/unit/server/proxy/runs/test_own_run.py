@@ -89,3 +89,29 @@ def test_the_last_of_several_states_is_written() -> None:
     assert not run.has_news
     assert run.is_written
     assert run.change() == Change(NAME), "its time is not extended"
+
+
+def test_what_another_process_attaches_by_is_written_once() -> None:
+    run = OwnRun(NAME, lambda _, what, data: b"<%b:%b>" % (what.encode(), data), lambda _: None)
+    run.attach = b"how"
+    assert run.has_news
+    change = run.change()
+    assert change.attach == b"<attach:how>"
+    run.attach = newer = b"".join((b"how", b" else"))
+    run.written(change, None)
+    assert (run.attach, run.is_attached) == (newer, False), "it was set while the other was written"
+    change = run.change()
+    run.written(change, None)
+    assert run.change() == Change(NAME)
+    assert not run.has_news
+    assert run.is_attached
+
+
+def test_a_run_that_was_taken_goes_on_after_the_events_that_are_stored() -> None:
+    run, log = OwnRun(NAME, lambda _, __, data: data, lambda _: None), EventLog(100)
+    log.first = log.end = 3
+    log.append(b"3\n\n")
+    run.resume(log, 3)
+    assert not run.has_news
+    log.append(b"4\n\n")
+    assert run.change() == Change(NAME, 3, (Entry(5, 1, b"4\n\n"),))

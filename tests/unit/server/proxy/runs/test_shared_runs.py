@@ -268,3 +268,36 @@ async def test_a_defect_is_logged_once_a_minute(processes: Processes, caplog: py
     processes.clock.now += DEFECT_INTERVAL
     fail()
     assert ["5 times" in record.getMessage() for record in caplog.records] == [False, True]
+
+
+async def test_a_process_goes_on_with_a_run_that_another_has_lost(processes: Processes) -> None:
+    mine, other = await processes.add(NodeCipher(KEY)), await processes.add(NodeCipher(KEY))
+    run = await begin(mine)
+    assert run.log is not None
+    for number in range(5):
+        run.log.append(b"%d\n\n" % number)
+        await processes.turn(INTERVAL, mine)
+    run.attach = b"how"
+    await mine.flush(run)
+    taken: list[tuple[OwnRun, LostRun]] = []
+
+    async def go_on(own: OwnRun, lost: LostRun) -> None:
+        taken.append((own, lost))
+
+    other.end_lost["test"] = go_on
+    for _ in range(4):
+        await processes.turn(LEASE / 2, other)
+    ((own, lost),) = taken
+    assert lost.attach == b"how"
+    assert await other.stored_events(NAME, 0, 5) == [b"%d\n\n" % number for number in range(5)]
+    assert await other.stored_events(NAME, 3, 5) == [b"3\n\n", b"4\n\n"]
+    with pytest.raises(StoreError, match="are not there"):
+        await other.stored_events(NAME, 3, 9)
+    for _ in range(4):
+        await processes.turn(LEASE / 2, other)
+    assert len(taken) == 1, "its lease is renewed"
+    own.end(b"", 10.0)
+    await other.flush(own)
+    found = await mine.get(NAME)
+    assert found is not None
+    assert not found.running
