@@ -175,19 +175,10 @@ class ReplyPipeline:
         return encode_frames(frames) or COMMENT
 
     def _transform(self, events: EventBatch, *, ended: bool) -> EventBatch:
-        """Pass events through the transforms, and finish those after one that is done, or all if no events follow."""
-        self._watch_calls(events)
-        for stage in self.transforms:
-            if events:
-                events = stage.feed(events)
-            if ended and not stage.done:
-                events = events + stage.finish()
-            ended = ended or stage.done
-        self.ended = ended
-        return events
+        """Note which tool calls are open, and pass events through the transforms.
 
-    def _watch_calls(self, events: EventBatch) -> None:
-        """Note which tool calls are open, and whether one has progressed."""
+        Those after one that is done are finished, or all if no events follow.
+        """
         calls = self._calls
         for event in events:
             if type(event) is BlockStart:
@@ -202,3 +193,11 @@ class ReplyPipeline:
                 elif type(event) is BlockEnd:
                     calls.discard(event.index)
         self.tool_open = bool(calls)
+        for stage in self.transforms:
+            if events:
+                events = stage.feed(events)
+            if ended and not stage.done:
+                events = events + stage.finish()
+            ended = ended or stage.done
+        self.ended = ended
+        return events

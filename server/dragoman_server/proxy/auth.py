@@ -59,15 +59,13 @@ def _bearers(headers: Mapping[str, str]) -> list[str]:
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:
     """Return all keys that a client presents: of `x-dragoman-key`, `x-api-key` and `Authorization: Bearer`."""
-    if type(headers) is dict:
-        headers = CIMultiDict(headers)
+    found: Any = CIMultiDict(headers) if type(headers) is dict else headers
     keys: list[str] = []
-    if GATEWAY_KEY in headers:
-        keys += _values(headers, GATEWAY_KEY)
-    if "x-api-key" in headers:
-        keys += _values(headers, "x-api-key")
-    if "authorization" in headers:
-        keys += _bearers(headers)
+    for name in (GATEWAY_KEY, "x-api-key"):
+        if name in found:
+            keys += filter(None, map(str.strip, found.getall(name)))
+    if "authorization" in found:
+        keys += _bearers(found)
     return keys
 
 

@@ -102,8 +102,8 @@ class LoadedConfig:
     def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> Sequence[str]:
         """Return the texts to mask in a provider's responses: the secrets sent to it, and the client's keys."""
         known = self._secrets[provider.name] if self.has(provider) else provider_secrets(provider)
-        if keys := [key for key in presented_keys(headers) if is_secret(key)]:
-            known = (*known, *keys)
+        if keys := presented_keys(headers):
+            known = (*known, *filter(is_secret, keys))
         return known if provider.credential is None else RenewedSecrets(provider.name, known)
 
 

@@ -10,7 +10,6 @@ from multidict import istr
 from dragoman import ClientRequestError, DragomanError
 from dragoman.aio import STOPPING
 from dragoman.errors import UpstreamUnreachable
-from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.tag import TAG_HEADER, TAG_RULE, is_tag
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_named
@@ -27,7 +26,12 @@ async def admit(scope: RequestScope, draft: Draft) -> Draft:
     """Find the client of a request."""
     check_open(scope.services, draft.request)
     scope.admitted(await identify(scope.services, draft.request))
-    scope.receipt.tag = _tag_of(draft.request, scope.caller.key)
+    key, tag = scope.caller.key, draft.request.headers.get(_TAG)
+    if tag is not None:
+        _check_tag(tag)
+        scope.receipt.tag = tag
+    elif key is not None:
+        scope.receipt.tag = key.tag
     return draft
 
 
@@ -55,14 +59,10 @@ def check_open(services: Services, request: web.Request) -> None:
         raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
 
 
-def _tag_of(request: web.Request, key: KeyRecord | None) -> str | None:
-    """Return the tag of a request, else that of its key. Raises ClientRequestError for one that cannot be a tag."""
-    tag = request.headers.get(_TAG)
-    if tag is None:
-        return key.tag if key is not None else None
+def _check_tag(tag: str) -> None:
+    """Raise ClientRequestError for a text that cannot be a tag."""
     if not is_tag(tag):
         raise ClientRequestError("", f"the header {TAG_HEADER} must have {TAG_RULE}")
-    return tag
 
 
 async def identify(services: Services, request: web.Request) -> Caller:

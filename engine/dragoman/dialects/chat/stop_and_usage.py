@@ -146,9 +146,10 @@ def read_usage(obj: Any) -> Usage | None:
         return None
     read = written = reasoning = hour = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
-        read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
-        if written is None:
-            written = count_of(details.get("cache_creation_tokens"))
+        read = count_of(details.get("cached_tokens"))
+        if (stated := details.get("cache_write_tokens")) is None:
+            stated = details.get("cache_creation_tokens")
+        written = count_of(stated)
         if written:
             hour = read_count(details.get("cache_creation_token_details"), "ephemeral_1h_input_tokens")
     if read is None:

@@ -140,22 +140,27 @@ def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> 
 
 def write_sampling(body: Json, request: Request, profile: Profile, losses: Losses, *, chat: bool) -> None:
     """Write temperature and `top_p`, and for a Chat upstream the settings that only Chat has."""
-    free = profile.sampling == "free"
-    for key, value in (("temperature", request.temperature), ("top_p", request.top_p)):
-        if value is None:
-            continue
-        if free and key == "temperature" and value > profile.max_temperature:
-            value = profile.max_temperature
-            losses.add(LossCode.TEMPERATURE_CLAMPED, (key,), f"lowered to {value:g}")
-        if free or (value == 1 and profile.sampling == "default_only"):
-            body[key] = value
-        else:
+    temperature, rest = request.temperature, request.sampling
+    if temperature is not None:
+        if profile.sampling == "free" and temperature > profile.max_temperature:
+            temperature = profile.max_temperature
+            losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
+        _write_setting(body, "temperature", temperature, profile, losses)
+    if request.top_p is not None:
+        _write_setting(body, "top_p", request.top_p, profile, losses)
+    if rest and chat and profile.sampling == "free":
+        body.update(rest)
+    elif rest:
+        for key in rest:
             losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
-    if free and chat:
-        body.update(request.sampling)
+
+
+def _write_setting(body: Json, key: str, value: float, profile: Profile, losses: Losses) -> None:
+    """Write temperature or `top_p`, unless the upstream takes none, or only the default."""
+    if profile.sampling == "free" or (value == 1 and profile.sampling == "default_only"):
+        body[key] = value
     else:
-        for key in request.sampling:
-            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
 
 
 def fit_effort(effort: str, at: Path, profile: Profile, losses: Losses) -> str | None:
@@ -190,10 +195,10 @@ def write_service(body: Json, request: Request, dialect: str, profile: Profile, 
     own = request.origin == dialect
     # Only Responses stores replies by default (mapping §7.4).
     store = request.store if own else request.store is True if dialect == "responses" else None
-    stored: Json = {} if store is None else {"store": store}
-    user: Json = {profile.user_field: sanitize_user_id(request.end_user)} if request.end_user else {}
-    first, last = (user, stored) if dialect == "chat" else (stored, user)
-    body.update(first)
+    if store is not None:
+        body["store"] = store
+    if request.end_user:
+        body[profile.user_field] = sanitize_user_id(request.end_user)
     tier = request.service_tier
     if tier is not None:
         known = _TIERS.get(request.origin, {}).get(tier)
@@ -206,7 +211,6 @@ def write_service(body: Json, request: Request, dialect: str, profile: Profile, 
             body["metadata"] = request.metadata
         elif request.metadata:
             losses.add(LossCode.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
-    body.update(last)
     if request.cache:
         for key in CACHE_KEYS:
             if key in request.cache:

@@ -200,7 +200,7 @@ def test_what_the_openai_dialects_share_passes_and_keys_have_one_order() -> None
     assert body["stream_options"] == {"include_obfuscation": False}
     assert list(body) == [
         *("model", "input", "tools", "max_output_tokens", "temperature", "reasoning", "text", "store"),
-        *("service_tier", "metadata", "safety_identifier"),
+        *("safety_identifier", "service_tier", "metadata"),
         *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "moderation"),
         *("stream", "stream_options"),
     ]
