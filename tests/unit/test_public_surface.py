@@ -324,6 +324,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "send_log",
         "send_proxy_stream",
         "stream",
+        "unsent",
         "with_body",
         "without_connection",
         "write_slices",

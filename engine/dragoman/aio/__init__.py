@@ -49,6 +49,7 @@ from dragoman.aio.proxy_stream import (
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.translated_stream import TranslatedStream, stream
+from dragoman.aio.unsent import unsent
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.aio.upstream.observed_transport import CallObserver, ObservedTransport
@@ -140,6 +141,7 @@ __all__ = (
     "send_log",
     "send_proxy_stream",
     "stream",
+    "unsent",
     "with_body",
     "without_connection",
     "write_slices",

@@ -31,6 +31,10 @@ class HeartbeatSink(Protocol):
         """Close the client's connection at once."""
         ...
 
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not taken yet."""
+        ...
+
     def detach(self) -> None:
         """Free what only the start and the end of a reply need: the reply lasts. Called at each tick."""
         ...
@@ -54,6 +58,7 @@ class StreamTimers:
         "_opened_at",
         "_sink",
         "_started",
+        "_stuck",
         "_timeouts",
         "_tool_at",
         "_tool_progressed",
@@ -89,6 +94,8 @@ class StreamTimers:
         """True if only a first event starts the idle timer, not the first bytes."""
         self._tool_at: float | None = None
         self._writing_since: float | None = None
+        self._stuck: tuple[float, int, float] | None = None
+        """Of the write that waits: its start, the bytes unsent at the last tick, and the last tick that found fewer."""
         shortest = min(timeouts.first_byte, timeouts.idle, timeouts.tool_stall, timeouts.write, timeouts.heartbeat)
         self._wheel = timer_wheel(self._loop, shortest / 8)
         self._wheel_slot: int | None = self._wheel.add(self)
@@ -216,8 +223,8 @@ class StreamTimers:
         if self._sink is not None:
             self._sink.detach()
         if self._writing_since is not None:
-            if now - self._writing_since > timeouts.write and self._sink is not None:
-                self._sink.abort()
+            if self._sink is not None:
+                self._check_write(self._sink, self._writing_since, now)
             return
         if self._fail is None:
             self._send_due_heartbeat(now)
@@ -237,6 +244,15 @@ class StreamTimers:
                 self.expire(UpstreamTimeout("first_byte", timeouts.first_byte))
         elif idle > timeouts.idle:
             self.expire(UpstreamTimeout("idle", timeouts.idle))
+
+    def _check_write(self, sink: HeartbeatSink, since: float, now: float) -> None:
+        """Close the client's connection if it has taken nothing for the write timeout. A slow client goes on."""
+        unsent, progressed = sink.unsent(), since
+        if self._stuck is not None and self._stuck[0] == since:
+            progressed = now if unsent < self._stuck[1] else self._stuck[2]
+        self._stuck = since, unsent, progressed
+        if now - progressed > self._timeouts.write:
+            sink.abort()
 
     def _send_due_heartbeat(self, now: float) -> None:
         if self._sink is not None and now - self._client_active_at >= self._timeouts.heartbeat:

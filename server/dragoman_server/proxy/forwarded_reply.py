@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from dragoman import DragomanError, Failure, Translation
-from dragoman.aio import SlicedResponse, StreamTimers, UpstreamResponse
+from dragoman.aio import SlicedResponse, StreamTimers, UpstreamResponse, unsent
 from dragoman.gateway import ForwardedEvents
 from dragoman_server.observability.access_log import exchange_text, request_line
 from dragoman_server.observability.attempt_usage import has_begun
@@ -52,6 +52,10 @@ class _ClientConnection:
         """Close the client's connection at once."""
         if self._request.transport is not None:
             self._request.transport.abort()
+
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not taken yet."""
+        return unsent(self._request.transport)
 
     def detach(self) -> None:
         """Free nothing: these replies are short."""

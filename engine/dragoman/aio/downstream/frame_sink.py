@@ -63,5 +63,9 @@ class FrameSink:
     def abort(self) -> None:
         """Return at once: no connection is written to."""
 
+    def unsent(self) -> int:
+        """Return 0, as above."""
+        return 0
+
     def close(self) -> None:
         """Return at once: no heartbeat is pending."""

@@ -23,6 +23,7 @@ from dragoman.aio.downstream.aiohttp_internals import handler_options, is_truste
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.trampoline import drive
+from dragoman.aio.unsent import unsent
 
 T = TypeVar("T")
 
@@ -327,14 +328,14 @@ class HijackableConnection(asyncio.Protocol):
     def _start_write_timer(self) -> None:
         """Give the client `ConnectionLimits.write` seconds to take some of the unsent bytes."""
         if self._transport is not None:
-            loop, unsent = asyncio.get_running_loop(), self._transport.get_write_buffer_size()
-            self._write_timer = loop.call_later(self._server.open.limits.write, self._check_write, unsent)
+            loop, before = asyncio.get_running_loop(), unsent(self._transport)
+            self._write_timer = loop.call_later(self._server.open.limits.write, self._check_write, before)
 
-    def _check_write(self, unsent: int) -> None:
-        """Reset the connection if the client has taken nothing since there were `unsent` bytes."""
+    def _check_write(self, before: int) -> None:
+        """Reset the connection if the client has taken nothing since there were `before` bytes unsent."""
         if self._transport is None:
             return
-        if self._transport.get_write_buffer_size() < unsent:
+        if unsent(self._transport) < before:
             self._start_write_timer()
         else:
             reset(self._transport)

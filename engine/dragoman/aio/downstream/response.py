@@ -29,6 +29,7 @@ from dragoman.aio.downstream.aiohttp_internals import (
 from dragoman.aio.downstream.hijack import HijackableConnection, reset
 from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.trampoline import InlineTask
+from dragoman.aio.unsent import unsent
 from dragoman.stages.base import StreamDriver
 from dragoman.wire.sse import FrameBatch, encode_frames
 
@@ -316,6 +317,10 @@ class DownstreamResponse:
         transport = self._transport if self._request is None else self._request.transport
         if transport is not None:
             reset(transport)
+
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not taken yet."""
+        return unsent(self._transport if self._request is None else self._request.transport)
 
     def close(self) -> None:
         """Stop a pending heartbeat."""

@@ -15,6 +15,7 @@ from aiohttp import web
 from dragoman.aio.downstream.frame_sink import FrameSink
 from dragoman.aio.downstream.hijack import reset
 from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.unsent import unsent
 from dragoman.wire.sse_parser import decode_frames
 
 _DONE = b"[DONE]"
@@ -78,6 +79,10 @@ class WebSocketStream(FrameSink):
         transport = self._request.transport
         if transport is not None:
             reset(transport)
+
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not taken yet."""
+        return unsent(self._request.transport)
 
     def close(self) -> None:
         """Stop a ping that is being sent."""

@@ -27,6 +27,7 @@ class TimersUnderTest:
         self.beats: list[float] = []
         self.settled: list[float] = []
         self.cuts: list[float] = []
+        self.left = 100_000
         self.timers = StreamTimers(
             Timeouts(**(named | timeouts)),
             lambda: self.client_left,
@@ -42,6 +43,9 @@ class TimersUnderTest:
 
     def abort(self) -> None:
         self.cuts.append(self.clock.time() - 1000.0)
+
+    def unsent(self) -> int:
+        return self.left
 
     def detach(self) -> None:
         self.settled.append(self.clock.time())
@@ -123,6 +127,23 @@ def test_detach_is_called_at_each_tick() -> None:
     under_test.timers.stop()
     under_test.clock.advance(1.0)
     assert len(under_test.settled) == 4
+
+
+def test_a_slow_client_is_not_cut_while_it_takes_bytes() -> None:
+    under_test = TimersUnderTest(write=1.0)
+    under_test.timers.attach_sink(under_test)
+    under_test.timers.writing()
+    for _ in range(10):
+        under_test.clock.advance(0.8)
+        under_test.left -= 1
+    assert not under_test.cuts
+    under_test.clock.advance(1.5)
+    assert 1.0 < under_test.cuts[0] - 8.0 <= 1.25
+    under_test.cuts.clear()
+    under_test.timers.written()
+    under_test.timers.writing()
+    under_test.clock.advance(0.9)
+    assert not under_test.cuts, "the next write has the whole timeout"
 
 
 def test_a_client_that_does_not_read_is_cut_and_the_upstream_is_not_to_blame() -> None:
