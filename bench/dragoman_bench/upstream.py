@@ -1,8 +1,8 @@
 """The upstream simulator: `python -m dragoman_bench.upstream [--port N]` prints {"port": N, "pid": N} and serves.
 
 A request's path selects the dialect, its model name the script (`wire.Script`). GET /bench/stats returns counts as
-JSON; GET /bench/finish ends every paced stream normally at its next event, so that the load client decides the
-duration.
+JSON, GET /bench/cancelled the last cancelled streams with their times; GET /bench/finish ends every paced stream
+normally at its next event, so that the load client decides the duration.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import select
 import signal
 import time
+from collections import deque
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -28,6 +29,8 @@ from dragoman_bench.wire import PATHS, Script, read_script
 
 _LARGEST_REQUEST = 64 * 1024 * 1024
 _LARGEST_HEAD = 64 * 1024
+_CANCELLED = 50_000
+"""Number of cancelled streams whose times are kept."""
 _BURST = 16
 """Maximum number of consecutive writes of one stream."""
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d{1,12})", re.IGNORECASE)
@@ -64,6 +67,8 @@ class Simulator:
         self.loop = loop
         self.counts = Counts()
         self.pacer = Pacer(loop)
+        self.cancelled: deque[tuple[int, int]] = deque(maxlen=_CANCELLED)
+        """The serial numbers of cancelled streams, and the times (monotonic ns) at which their connections ended."""
         self.finishing = 0
         """Streams with a serial number up to this one end at their next event."""
 
@@ -230,6 +235,7 @@ class Connection(asyncio.Protocol):
             self.stream.gone = True
             self.simulator.counts.open -= 1
             self.simulator.counts.cancelled += 1
+            self.simulator.cancelled.append((self.stream.serial, time.monotonic_ns()))
             self.simulator.counts.blocked -= self.waiting is not None
         self.stream = self.waiting = None
 
@@ -305,6 +311,8 @@ class Connection(asyncio.Protocol):
         path = line[1].partition(b"?")[0].decode(errors="replace") if len(line) == 3 else ""
         if path == "/bench/stats":
             return self._json(200, self.simulator.stats())
+        if path == "/bench/cancelled":
+            return self._json(200, json.dumps({"cancelled": list(self.simulator.cancelled)}).encode())
         if path == "/bench/finish":
             self.simulator.finishing = self.simulator.counts.streams
             return self._json(200, self.simulator.stats())

@@ -12,6 +12,7 @@ from dragoman import Dialect
 from dragoman_proof.faults.matrix import TRANSPORTS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
+from dragoman_proof.load import command as load
 
 ALL = "all"
 
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults.add_argument("--at-once", type=int, default=48, metavar="N", help="requests at once (default %(default)s)")
     faults.add_argument("--seed", type=int, default=1, help="of the sample and of what is random in a fault")
     faults.set_defaults(run=_faults)
+    loads = proofs.add_parser("load", help="clients that stop, leave, come and go, or are many, and their neighbours")
+    load.add_arguments(loads)
+    loads.set_defaults(run=load.run)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 
