@@ -15,6 +15,7 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
+from dragoman.aio.upstream.http11.lookup import addresses_of
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.errors import UpstreamUnreachable
 
@@ -26,10 +27,12 @@ class Connector:
     """Connects to origins. `tls` replaces the default TLS settings, for instance with another certificate authority;
     a host's addresses are cached for `dns_seconds`. With `proxy`, every connection is a tunnel through it."""
 
-    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_proxy", "_tls", "loop")
+    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_proxy", "_tls", "lookup", "loop")
 
     def __init__(self, tls: ssl.SSLContext | None, dns_seconds: float, proxy: EgressProxy | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        self.lookup = addresses_of
+        """Returns the addresses of a host and a port."""
         self._tls = tls
         self._dns_seconds = dns_seconds
         self._proxy = proxy
@@ -87,7 +90,7 @@ class Connector:
         return await asyncio.shield(lookup)
 
     async def _look_up(self, origin: Origin) -> Sequence[AddrInfoType]:
-        return await self.loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        return await self.lookup(origin.host, origin.port)
 
     def _lookup_done(self, origin: Origin, lookup: asyncio.Task[Sequence[AddrInfoType]]) -> None:
         del self._lookups[origin]

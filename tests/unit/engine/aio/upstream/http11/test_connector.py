@@ -37,8 +37,8 @@ class Names:
         """The result that the test has set."""
         return self.now
 
-    async def getaddrinfo(self, host: str, port: int, **_: Any) -> Any:
-        """As the loop's."""
+    async def getaddrinfo(self, host: str, port: int) -> Any:
+        """As a lookup's."""
         self.asked += 1
         await self.answer.wait()
         if self.failing:
@@ -58,7 +58,7 @@ async def turns() -> None:
 
 async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
     names, dialer = Names(), Connector(None, 30)
-    dialer.loop = names  # type: ignore[assignment]
+    dialer.loop, dialer.lookup = names, names.getaddrinfo  # type: ignore[assignment]
     asking = [asyncio.create_task(dialer._resolve(NAME)) for _ in range(3)]
     await turns()
     asking[0].cancel()
@@ -74,7 +74,7 @@ async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
 
 async def test_a_look_up_that_failed_is_not_remembered() -> None:
     names, dialer = Names(), Connector(None, 30)
-    dialer.loop = names  # type: ignore[assignment]
+    dialer.loop, dialer.lookup = names, names.getaddrinfo  # type: ignore[assignment]
     names.answer.set()
     names.failing = True
     for _ in range(2):
@@ -85,7 +85,7 @@ async def test_a_look_up_that_failed_is_not_remembered() -> None:
 
 async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     names, dialer = Names(), Connector(None, 30)
-    dialer.loop = names  # type: ignore[assignment]
+    dialer.loop, dialer.lookup = names, names.getaddrinfo  # type: ignore[assignment]
     names.answer.set()
 
     async def refused(addresses: Any, **_: Any) -> socket.socket:
@@ -101,7 +101,7 @@ async def test_addresses_that_did_not_work_are_asked_for_again(monkeypatch: pyte
 
 async def test_close_cancels_lookups() -> None:
     names, dialer = Names(), Connector(None, 30)
-    dialer.loop = names  # type: ignore[assignment]
+    dialer.loop, dialer.lookup = names, names.getaddrinfo  # type: ignore[assignment]
     asking = asyncio.create_task(dialer._resolve(NAME))
     await turns()
     dialer.close()
