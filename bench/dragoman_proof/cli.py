@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from dragoman import Dialect
+from dragoman_proof.chaos import catalogue as chaos
 from dragoman_proof.faults.matrix import TRANSPORTS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loads = proofs.add_parser("load", help="clients that stop, leave, come and go, or are many, and their neighbours")
     load.add_arguments(loads)
     loads.set_defaults(run=load.run)
+    environment = proofs.add_parser("chaos", help="faults of the machine, of stores, names, clocks and certificates")
+    environment.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all; `list` prints their names")
+    environment.set_defaults(run=lambda options: chaos.main(options.scenarios))
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

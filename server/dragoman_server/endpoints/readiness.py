@@ -17,6 +17,7 @@ USAGE = "usage_unavailable"
 CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
 SOME_PAUSED, ALL_PAUSED = "some_providers_paused", "all_providers_paused"
+DESCRIPTORS = "no_descriptors"
 ROUTE_PAUSED = "route_without_provider"
 _REFUSED = ((NO_CREDIT, "provider_without_credit"), (UNAUTHORIZED, "provider_key_refused"))
 _ADVICE = {
@@ -71,6 +72,8 @@ class Readiness:
             reasons.append(DRAINING)
         if (exceeded := gateway.services.instruments.load.reason(1)) is not None:
             reasons.append(exceeded)
+        if gateway.services.instruments.descriptors.exhausted:
+            reasons.append(DESCRIPTORS)
         if gateway.services.named_keys.unavailable:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
             closed = config.store.on_failure == CLOSED or not gateway.services.named_keys.keys_known

@@ -9,9 +9,25 @@ from aiohttp import web
 
 from dragoman import Dialect, DragomanError, Failure
 from dragoman.aio import DEFECT, ClientGone
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.load_shedding import RETRY_AFTER
 
 log = logging.getLogger("dragoman")
+_NO_MEMORY = Failure(
+    FailureKind.OVERLOADED,
+    "the gateway has not enough memory for this request",
+    503,
+    origin=FailureOrigin.PROXY,
+    reason="overloaded",
+)
+
+
+def known(error: Exception) -> Exception:
+    """Return an exception as an error of Dragoman's if it is no defect: the system refused memory to the process."""
+    if isinstance(error, MemoryError):
+        return DragomanError(replace(_NO_MEMORY, headers={"retry-after": RETRY_AFTER}))
+    return error
 
 
 def failure_of(error: Exception) -> Failure | None:
@@ -29,6 +45,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 def answer_without_receipt(request: web.Request, client: Dialect, error: Exception, request_id: str) -> web.Response:
     """Return the response of a request without a receipt that ended with this exception. A defect is logged."""
+    error = known(error)
     if (failure := failure_of(error)) is None:
         return web.Response(status=CLIENT_GONE)
     if not isinstance(error, DragomanError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.schema import Config
+from dragoman_server.observability.descriptor_watch import DescriptorWatch
 from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 class Instruments:
     """The instruments of one gateway.
 
-    `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down, and
-    `usage` books rows. `tracer` makes traces; it is set only with tracing. `captures` is set only with captures,
-    `reasons` only with the console.
+    `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down,
+    `descriptors` whether the process may open files, and `usage` books rows. `tracer` makes traces; it is set only with
+    tracing. `captures` is set only with captures, `reasons` only with the console.
 
     Args:
         config: The configuration.
@@ -42,7 +43,8 @@ class Instruments:
         totals = self.metrics.totals
         self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
         self.provider_health = ProviderHealth(totals, time.monotonic)
-        self.load.on_tick.append(self.provider_health.update)
+        self.descriptors = DescriptorWatch()
+        self.load.on_tick += (self.provider_health.update, self.descriptors.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, add_pools)
         self._usage_options = config.usage
         self.usage = UsageBook(config.usage, config.price_table(), totals)

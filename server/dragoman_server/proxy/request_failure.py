@@ -10,7 +10,7 @@ from dragoman import DragomanError, Failure, error_response
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.logs import log_request
-from dragoman_server.proxy.error_ladder import failure_of
+from dragoman_server.proxy.error_ladder import failure_of, known
 from dragoman_server.proxy.error_response import CLIENT_GONE, web_response
 from dragoman_server.proxy.reply_headers import add_loss_header
 from dragoman_server.receipt import ended_by
@@ -24,6 +24,7 @@ async def answer_failure(scope: RequestScope, error: Exception) -> web.Response:
 
     The receipt of a client that has disconnected stays open.
     """
+    error = known(error)
     if (failure := failure_of(error)) is None:
         return web.Response(status=CLIENT_GONE)
     if isinstance(error, DragomanError):

@@ -18,6 +18,7 @@ from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.decompressed_reply import decompressed
+from dragoman.aio.upstream.descriptors import unopened
 from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 from dragoman.aio.upstream.parted_reads import parse_in_parts
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
@@ -268,6 +269,8 @@ class AiohttpTransport(CloseOnExit):
                 raise UpstreamTimeout("connect", timeouts.connect) from error
             raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
         except aiohttp.ClientConnectorError as error:
+            if (own := unopened(error.os_error)) is not None:
+                raise own from error
             reason = error.os_error.strerror or type(error.os_error).__name__
             raise UpstreamUnreachable(f"cannot connect to the upstream: {reason}") from error
         except (aiohttp.ClientError, OSError) as error:

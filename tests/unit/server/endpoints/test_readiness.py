@@ -51,6 +51,13 @@ async def test_a_gateway_that_serves_is_ready() -> None:
             assert response.status == 200
 
 
+async def test_a_gateway_without_free_descriptors_is_not_ready() -> None:
+    async with gate(CONFIG) as entrance:
+        descriptors = entrance.gateway.services.instruments.descriptors
+        descriptors.exhausted = True
+        assert Readiness(entrance.gateway).state() == (["no_descriptors"], [])
+
+
 async def test_a_gateway_that_stops_is_not_ready_while_its_streams_end() -> None:
     resume = asyncio.Event()
     frames = [Send(chunk(frame)) for frame in text_stream(CHAT)]

@@ -7,10 +7,10 @@ import json
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman import ClientRequestError, Dialect
+from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.errors import UpstreamUnreachable
-from dragoman_server.proxy.error_ladder import answer_without_receipt, failure_of
+from dragoman_server.proxy.error_ladder import answer_without_receipt, failure_of, known
 from dragoman_server.proxy.error_response import CLIENT_GONE, REJECTION
 
 REQUEST = make_mocked_request("GET", "/v1/models")
@@ -29,6 +29,16 @@ def test_an_error_of_dragomans_has_its_failure(error: ClientRequestError | Upstr
 def test_a_client_that_has_disconnected_has_no_failure(error: Exception) -> None:
     assert failure_of(error) is None
     assert answer_without_receipt(REQUEST, Dialect.CHAT, error, "req_1").status == CLIENT_GONE
+
+
+def test_a_request_without_memory_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    error = known(MemoryError())
+    assert isinstance(error, DragomanError)
+    assert (error.failure.status, error.failure.reason) == (503, "overloaded")
+    response = answer_without_receipt(REQUEST, Dialect.MESSAGES, MemoryError(), "req_1")
+    assert isinstance(response.body, bytes)
+    assert (response.status, b"not enough memory" in response.body) == (529, True)
+    assert not caplog.records
 
 
 def test_any_other_exception_is_a_defect_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
+from dragoman.aio.upstream.descriptors import unopened
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
 from dragoman.aio.upstream.http11.lookup import addresses_of
@@ -41,13 +42,15 @@ class Connector:
         self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
 
     async def connect(self, origin: Origin, connection: Connection) -> None:
-        """Connect `connection` to `origin`. Raises UpstreamUnreachable."""
+        """Connect `connection` to `origin`. Raises UpstreamUnreachable, or the failure of `descriptors`."""
         server = origin if self._proxy is None else self._proxy.origin
         try:
             addresses = server.literal() or await self._resolve(server)
             sock = await start_connection(addresses, happy_eyeballs_delay=_ATTEMPT_DELAY, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
             self._addresses.pop(server, None)  # the host may have moved
+            if (own := unopened(error)) is not None:
+                raise own from error
             what = "the upstream" if self._proxy is None else "the upstream's proxy"
             raise UpstreamUnreachable(f"cannot connect to {what}: {_reason(error)}") from error
         try:

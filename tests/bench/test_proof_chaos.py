@@ -1,0 +1,119 @@
+"""Faults of the environment: each scenario of `dragoman_proof chaos` holds, and the command reports what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman_proof import cli
+from dragoman_proof.chaos import catalogue, certificates, clocks, descriptors, disks, memory, names
+from dragoman_proof.chaos.scenario import Missing, Play, holds, judged, name_of
+from support.programs import lacking
+
+
+async def play(scenario: Play) -> None:
+    """Play a scenario. Skips the test where the machine lacks what it needs."""
+    verdict = await judged(scenario)
+    if verdict.word == "skipped":
+        lacking(verdict.text)
+    assert verdict.word == "holds", verdict.text
+
+
+async def test_no_descriptors() -> None:
+    await play(descriptors.no_descriptors)
+
+
+@pytest.mark.whole
+async def test_no_descriptors_upstream() -> None:
+    await play(descriptors.no_descriptors_upstream)
+
+
+@pytest.mark.whole
+async def test_full_disk_jsonl() -> None:
+    await play(disks.full_disk_jsonl)
+
+
+@pytest.mark.whole
+async def test_full_disk_sqlite() -> None:
+    await play(disks.full_disk_sqlite)
+
+
+@pytest.mark.whole
+async def test_full_disk_captures() -> None:
+    await play(disks.full_disk_captures)
+
+
+@pytest.mark.whole
+async def test_full_disk_log() -> None:
+    await play(disks.full_disk_log)
+
+
+@pytest.mark.whole
+async def test_read_only_disk() -> None:
+    await play(disks.read_only_disk)
+
+
+@pytest.mark.whole
+async def test_no_memory() -> None:
+    await play(memory.no_memory)
+
+
+@pytest.mark.whole
+async def test_clock_jumps() -> None:
+    await play(clocks.clock_jumps)
+
+
+@pytest.mark.whole
+async def test_name_moves() -> None:
+    await play(names.name_moves)
+
+
+@pytest.mark.whole
+async def test_name_server_hangs() -> None:
+    await play(names.name_server_hangs)
+
+
+@pytest.mark.whole
+async def test_certificate_expires() -> None:
+    await play(certificates.certificate_expires)
+
+
+def test_every_scenario_has_a_test() -> None:
+    assert {f"test_{each.__name__}" for each in catalogue.SCENARIOS} <= globals().keys()
+
+
+async def sound(folder: Path) -> None:
+    """It holds."""
+    holds(folder.name, "a folder")
+
+
+async def wrong(folder: Path) -> None:
+    """It does not hold."""
+    holds(not folder.name, "a folder without a name", folder.name[:7])
+
+
+async def elsewhere(folder: Path) -> None:
+    """It needs what is not there."""
+    raise Missing("no such machine")
+
+
+def test_the_command_prints_a_line_for_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(catalogue, "SCENARIOS", (sound, wrong, elsewhere))
+    assert cli.main(["chaos"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["sound", "holds"],
+        ["wrong", "broken"],
+        ["elsewhere", "skipped"],
+    ]
+    assert "a folder without a name: dragoma" in lines[1]
+    assert lines[3] == "1 broken, 1 holds, 1 skipped"
+    assert cli.main(["chaos", name_of(sound)]) == 0
+
+
+def test_an_unknown_name_lists_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["chaos", "list"]) == 2
+    assert "clock-jumps" in capsys.readouterr().out
