@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -243,8 +243,7 @@ class SharedRuns:
             self._write_at = now + INTERVAL
             if all_runs := now >= self._marks_at:
                 self._marks_at = now + MARKS_INTERVAL
-            runs = self._own.values()
-            await self._write(run for run in runs if run.has_news or (all_runs and run.kept is None))
+            await self._write(self._due(all_runs=all_runs))
             while some := self._removed[:RUNS_AT_ONCE]:
                 await self._store.remove(some)
                 del self._removed[: len(some)]
@@ -257,6 +256,10 @@ class SharedRuns:
                 await self._end(lost)
         if self._answers_since is None:
             self._answers_since = self._clock()
+
+    def _due(self, *, all_runs: bool) -> Iterator[OwnRun]:
+        """Yield the runs to write. They are looked for at the first step: others may begin before the lock is taken."""
+        yield from (run for run in self._own.values() if run.has_news or (all_runs and run.kept is None))
 
     async def _write(self, runs: Iterable[OwnRun]) -> None:
         async with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dragoman_server.proxy.runs.shared_runs import DEFECT_INTERVAL, INTERVAL, MA
 from dragoman_server.proxy.runs.sqlite import SqliteRunStore
 from support.clocks import Clock
 from support.thread_stores import KEY
+from support.waiting import turns
 
 NAME = RunId("me", "resp_1")
 
@@ -106,6 +108,18 @@ async def test_a_run_without_news_is_written_for_its_lease_and_its_marks(process
     for _ in range(20):
         await processes.turn(LEASE / 2)
     assert marks[-1] is not None, "its lease was renewed"
+
+
+async def test_a_run_that_begins_while_a_write_waits_for_another_one(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    await begin(mine)
+    async with mine._lock:
+        writing = asyncio.create_task(processes.turn(INTERVAL, mine))
+        await turns(3)
+        second = await mine.begin(RunId("me", "resp_2"), {"kind": "test"}, lambda marks: None)
+    assert second is not None
+    await writing
+    assert await other.get(second.name) is not None
 
 
 async def test_a_write_whose_result_is_lost_is_repeated_without_harm(
