@@ -14,6 +14,7 @@ from dragoman_proof.faults.matrix import TRANSPORTS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
 from dragoman_proof.load import command as load
+from dragoman_proof.soak import command as soak
 
 ALL = "all"
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment = proofs.add_parser("chaos", help="faults of the machine, of stores, names, clocks and certificates")
     environment.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all; `list` prints their names")
     environment.set_defaults(run=lambda options: chaos.main(options.scenarios))
+    soak.add(proofs)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman_proof.soak.calls import COUNTS, Call, day, differences
 from dragoman_server import ExchangeRecord, Hooks
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
@@ -21,7 +22,7 @@ from dragoman_server.accounts.usage.report import read_rows, sums
 from dragoman_server.simulator.app import make_simulator
 from dragoman_server.simulator.ledger import Entry, Ledger
 from dragoman_server.simulator.tokens import TokenCounts
-from support.day import COUNTS, FACTORS, PRICES, SEARCH, Call, configured, day, differences, play_all
+from support.day import FACTORS, PRICES, SEARCH, configured, play_all
 from support.gateways import gate, served
 from support.named_keys import made, spent
 from support.waiting import until

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman_proof.soak.calls import LENGTH, Call
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.simulator.app import make_simulator
 from dragoman_server.simulator.ledger import Ledger
-from support.day import LENGTH, Call, configured, play_all
+from support.day import configured, play_all
 from support.gateways import gate, served
 from support.named_keys import made, spent
 

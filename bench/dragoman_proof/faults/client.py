@@ -32,13 +32,18 @@ class Received:
     streamed: bool = False
 
 
-async def ask(port: int, client: Dialect, case: Case, seconds: float) -> Received:
-    """Send the request of a case, and return what arrived. Raises TimeoutError after so many seconds."""
+async def ask(
+    port: int, client: Dialect, case: Case, seconds: float, *, model: str = "m", headers: str = ""
+) -> Received:
+    """Send the request of a case, and return what arrived. Raises TimeoutError after so many seconds.
+
+    `headers` are further lines of the head, each with its end.
+    """
     leaving = case.kind if case.kind in CLIENT else ""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
         try:
-            writer.write(_request(client, case))
+            writer.write(_request(client, case, model, headers))
             if leaving == "half closes" and case.at == 0:
                 writer.write_eof()
             return await _read(reader, writer, case, leaving)
@@ -77,9 +82,9 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, case
         return Received(status, bytes(body), ended=False, streamed=True)
 
 
-def _request(client: Dialect, case: Case) -> bytes:
+def _request(client: Dialect, case: Case, model: str, headers: str) -> bytes:
     prompt = f"case-{case.number:06}"  # of one length, as its tokens are estimated
-    body: dict[str, Any] = {"model": "m", "stream": True, "tools": [_TOOL[client]]}
+    body: dict[str, Any] = {"model": model, "stream": True, "tools": [_TOOL[client]]}
     if client is Dialect.RESPONSES:
         body["input"] = prompt
     else:
@@ -87,5 +92,5 @@ def _request(client: Dialect, case: Case) -> bytes:
     if client is Dialect.MESSAGES:
         body["max_tokens"] = 1000
     data = json.dumps(body).encode()
-    head = f"POST /v1/{client.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    head = f"POST /v1/{client.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{headers}"
     return head.encode() + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(data) + data

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from dragoman_server.config.overload import Overload
-from dragoman_server.observability.metric_families import LAG, LAG_MAX, SHORT, Totals, observe
+from dragoman_server.observability.metric_families import LAG, LAG_MAX, SHORT, TASKS, Totals, observe
 from dragoman_server.observability.metrics import resident_memory
 
 TICK = 0.25
@@ -112,5 +112,7 @@ class LoadMonitor:
         return OPEN_REQUESTS if most and self._open_requests() + more > most else None
 
     def add_gauges(self, totals: Totals) -> None:
-        """Add the longest lag of the last 15 to 30 seconds."""
+        """Add the longest lag of the last 15 to 30 seconds, and the tasks of the event loop while it measures."""
         totals.put(LAG_MAX, (), max(self._longest, self._longest_before))
+        if self._timer is not None:
+            totals.put(TASKS, (), len(asyncio.all_tasks()))

@@ -252,6 +252,7 @@ LAG_MAX = Family(
     "The longest such delay in the last 15 to 30 seconds, of the process that has the longest.",
     highest=True,
 )
+TASKS = Family("dragoman_event_loop_tasks", Kind.GAUGE, "Tasks of the event loops of all processes.")
 ACCEPT_QUEUE = Family(
     "dragoman_accept_queue_connections", Kind.GAUGE, "Connections that no process has accepted yet. Linux only."
 )
@@ -326,6 +327,7 @@ FAMILIES = {
         CAPTURES,
         LAG,
         LAG_MAX,
+        TASKS,
         ACCEPT_QUEUE,
         SHED,
         SPANS,

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman_server.config.overload import Overload
 from dragoman_server.observability.load_monitor import TICK, WINDOW, LoadMonitor
-from dragoman_server.observability.metric_families import LAG, LAG_MAX, Totals
+from dragoman_server.observability.metric_families import LAG, LAG_MAX, TASKS, Totals
 from support.clocks import Clock
 from support.gateways import until
 
@@ -118,3 +118,16 @@ async def test_it_measures_until_it_is_stopped() -> None:
     count = len(calls)
     await asyncio.sleep(TICK * 2)
     assert len(calls) == count == sum(totals.read(LAG)[:-1])
+
+
+async def test_the_tasks_of_the_loop_are_a_gauge_while_it_measures() -> None:
+    monitor, gauges = LoadMonitor(Totals(), Overload(), lambda: 0), Totals()
+    monitor.add_gauges(gauges)
+    assert gauges.read(TASKS) == [0]
+    monitor.start()
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    monitor.add_gauges(gauges)
+    assert gauges.read(TASKS) == [len(asyncio.all_tasks())]
+    assert len(asyncio.all_tasks()) >= 2
+    waiting.cancel()
+    monitor.stop()
