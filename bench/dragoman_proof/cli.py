@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from dragoman import Dialect
 from dragoman_proof.chaos import catalogue as chaos
+from dragoman_proof.controls import command as controls
 from dragoman_proof.faults.matrix import TRANSPORTS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all; `list` prints their names")
     environment.set_defaults(run=lambda options: chaos.main(options.scenarios))
     soak.add(proofs)
+    controls.add(proofs)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

@@ -1,24 +1,26 @@
-"""docs/explanation/threat-model.md: each threat has a control, and names tests that exist and run."""
+"""docs/explanation/threat-model.md: each threat has a control, each limit a test; the named tests exist and run."""
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 
+from dragoman.limits import Limits
+from dragoman_server.config.overload import Overload
+from support.named_tests import is_run
 from support.paths import ROOT
 
 PAGE = ROOT / "docs" / "explanation" / "threat-model.md"
-_REFERENCE = re.compile(r"`(tests/[\w/.]+)(?:::(\w+))?`")
+_REFERENCE = re.compile(r"`(tests/[\w/.]+)::(\w+)`")
 
 
-def rows() -> list[list[str]]:
-    """The rows of the tables of threats."""
+def rows(first: str = "threat") -> list[list[str]]:
+    """The rows of the tables whose first column has this title."""
     found, inside = [], False
     for line in PAGE.read_text("utf-8").splitlines():
-        if line.startswith("| threat |"):
+        if line.startswith(f"| {first} |"):
             inside = True
         elif not line.startswith("|"):
             inside = False
@@ -27,29 +29,24 @@ def rows() -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("row", rows(), ids=[row[0] for row in rows()])
-def test_a_threat_has_a_control_and_a_test(row: list[str]) -> None:
+BOTH = [*rows(), *rows("limit")]
+
+
+@pytest.mark.parametrize("row", BOTH, ids=[row[0] for row in BOTH])
+def test_a_row_has_a_control_and_tests(row: list[str]) -> None:
     threat, control, tests = row
     assert threat
     assert control
-    named = _REFERENCE.findall(tests)
-    assert named, "no test is named"
-    for path, name in named:
-        place = ROOT / path
-        files = sorted(place.glob("test_*.py")) + sorted(place.glob("*.py")) if place.is_dir() else [place]
-        assert files, path
-        assert all(file.is_file() for file in files), path
-        if name:
-            assert _is_run(place, name), f"{path} has no test {name}"
+    assert tests.startswith("`tests/")
+    assert tests.count("`tests/") == len(_REFERENCE.findall(tests)), "a test is named with its file"
+    for path, name in _REFERENCE.findall(tests):
+        assert is_run(ROOT / path, name), f"{path} has no test {name}"
 
 
-def _is_run(file: Path, name: str) -> bool:
-    """True if a file has a test of this name that is not switched off."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            marks = " ".join(ast.unparse(each) for each in node.decorator_list)
-            return "mark.skip(" not in marks and "xfail" not in marks
-    return False
+def test_each_limit_of_the_configuration_has_a_row() -> None:
+    named = {name for row in rows("limit") for name in re.findall(r"`([\w.]+)`", row[0])}
+    assert {field.name for field in fields(Limits)} <= named
+    assert {f"overload.{field.name}" for field in fields(Overload)} <= named
 
 
 def test_the_page_has_a_row_for_each_party() -> None:

@@ -36,15 +36,20 @@ def endpoints(app: web.Application) -> Iterator[tuple[str, str]]:
             yield method, route.resource.canonical
 
 
-def configurations(url: str) -> list[Config]:
-    return [config_for(url, Dialect.CHAT, keys=("the-only-key",)), keyed(url, Dialect.CHAT, made()[1])]
+def configurations(url: str) -> list[tuple[Config, str]]:
+    """Configurations with a key each, and a wrong key that differs from it by its last letter."""
+    key, record = made()
+    return [
+        (config_for(url, Dialect.CHAT, keys=("the-only-key",)), "the-only-kez"),
+        (keyed(url, Dialect.CHAT, record), key[:-1] + ("a" if key[-1] != "a" else "b")),
+    ]
 
 
-async def check(session: ClientSession, url: str, method: str, path: str, prefix: str) -> str:
-    """Send a request without a key, and one with a wrong key. Returns what the endpoint needs."""
+async def check(session: ClientSession, url: str, method: str, path: str, prefix: str, forged: str) -> str:
+    """Send a request without a key, and some with a wrong key. Returns what the endpoint needs."""
     target = url + _VARIABLE.sub("x", path)
     found = set()
-    for headers in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "drg_" + "0" * 40}):
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "drg_" + "0" * 40}, {"x-api-key": forged}):
         async with session.request(method, target, json={"model": "m"}, headers=headers) as response:
             found.add(response.status)
     if method in OPEN.get(path.removeprefix(prefix), ()):
@@ -60,7 +65,7 @@ async def check(session: ClientSession, url: str, method: str, path: str, prefix
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_every_endpoint_needs_a_key(mounted: bool) -> None:
     async with ScriptedServer(answer(200, b"{}")) as upstream, ClientSession() as session:
-        for config in configurations(upstream.url):
+        for config, forged in configurations(upstream.url):
             config = replace(config, server=replace(config.server, cors_origins=("https://page.example",), ui=True))
             if mounted:
                 app, prefix = web.Application(), "/llm"
@@ -71,7 +76,7 @@ async def test_every_endpoint_needs_a_key(mounted: bool) -> None:
             async with served(app) as (url, _):
                 for method, path in endpoints(app):
                     if method != "OPTIONS":  # a preflight has no key; it gets no data
-                        needs.setdefault(await check(session, url, method, path, prefix), set()).add(path)
+                        needs.setdefault(await check(session, url, method, path, prefix, forged), set()).add(path)
             assert {f"{prefix}/v1/{path}" for path in FORWARDED} < needs["key"]
             assert {
                 f"{prefix}/ui/api/{path}" for path in ("live", "health", "history", "about", "record", "explain")

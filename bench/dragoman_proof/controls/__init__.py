@@ -1,0 +1,1 @@
+"""Removes controls of the threat model, one by one, in a copy of the checkout: the test that is named must fail."""
