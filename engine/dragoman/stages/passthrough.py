@@ -139,6 +139,8 @@ class Passthrough:
                 passed += self.error(fault)
             elif passed.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 passed += b"\n"
+            elif passed.endswith(b"\r\r\n"):  # the line feed may come too late: the stream ended with the second CR
+                passed = passed[:-1]
         return passed
 
     def _open(self, data: bytes) -> bytes:

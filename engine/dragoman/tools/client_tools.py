@@ -47,9 +47,8 @@ _LATER_ACTIONS: Final = (
 def become_function(tool: Tool) -> None:
     """Change a tool of one of these types to a function, in place."""
     kind = str(tool.native.get("type"))
-    name, _, version = kind.rpartition("_")
-    make = _TOOLS[name + "_"]
-    tool.description, properties, needed = make(tool.native, version)
+    beginning = next(each for each in CLIENT_TOOLS if kind.startswith(each))  # clients may write anything behind it
+    tool.description, properties, needed = _TOOLS[beginning](tool.native, kind.removeprefix(beginning))
     tool.schema = {"type": "object", "properties": properties, "required": needed}
     tool.kind = "function"
     tool.native = {}

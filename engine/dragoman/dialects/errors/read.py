@@ -61,7 +61,7 @@ def read_error_response(status: int, body: bytes, headers: Mapping[str, str], di
         if text and status < 400:
             text = f"upstream answered status {status} with a body that is not a reply: {text}"
         found = ErrorFields(text)
-    if not found.message:
+    if not tidy(found.message):
         found.message = f"upstream answered status {status} without a message{hint(found)}"
     failure = _failure(status, found, dialect)
     failure.headers = failure_headers(headers)
@@ -75,7 +75,7 @@ def read_error_payload(payload: Any, dialect: Dialect) -> Failure:
     The payload may be of any form, also a text. Never raises.
     """
     found = find_error(payload) or ErrorFields(payload.strip() if type(payload) is str else "")
-    if not found.message:
+    if not tidy(found.message):
         found.message = f"upstream reported an error without a message{hint(found)}"
     failure = _failure(200, found, dialect)
     failure.request_id = _header_value(found.request_id)

@@ -121,8 +121,8 @@ def is_secret(text: str) -> bool:
 
 def tidy(text: str, secrets: Sequence[str] = ()) -> str:
     """Return a message with secrets masked, without control characters, and of at most `MESSAGE_MAX` characters."""
-    text = redact(_CONTROL.sub(" ", text[:TEXT_MAX]), secrets)
-    return text.strip() if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1].rstrip() + "…"
+    text = redact(_CONTROL.sub(" ", text[:TEXT_MAX]), secrets).strip()
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1].rstrip() + "…"
 
 
 def quote(text: str, longest: int = FIELD_MAX) -> str:

@@ -20,6 +20,12 @@ _NEVER = "~"
 _BEGINNING = b'{"time"'
 """The beginning of every row of a JSONL file."""
 COUNT_NAMES = tuple(name for name, _ in COUNTS)
+_COUNTED = (*COUNT_NAMES, "searches", "cost")
+_NUMBERS = (int, float)
+_TEXTS = (
+    *("time", "key", "principal", "tag", "upstream_model", "model", "provider", "route", "service_tier", "speed"),
+    *("client_profile", "client", "ended"),
+)
 GROUPS: dict[str, Callable[[Json], str]] = {
     "key": lambda row: row.get("key") or row.get("principal") or "",
     "tag": lambda row: row.get("tag") or "",
@@ -137,7 +143,7 @@ def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 row = _jsonl_row(line)
-                if type(row) is dict:
+                if type(row) is dict and _has_values_of_rows(row):
                     yield row
                 elif row is not None or not _is_cut(line):
                     raise ValueError(f"{path} line {number} is not a row of usage")
@@ -149,6 +155,17 @@ def _jsonl_row(line: bytes) -> Any:
         return json_loads(line)
     except ValueError:
         return None
+
+
+def _has_values_of_rows(row: Json) -> bool:
+    """True if the values that are summed have the types that they are written with."""
+    others = row.get("other_models") or ()
+    return (
+        all(type(row.get(name) or "") is str for name in _TEXTS)
+        and type(others) in (list, tuple)
+        and all(type(part) is dict and type(part.get("model") or "") is str for part in others)
+        and all(type(each.get(name) or 0) in _NUMBERS for each in (row, *others) for name in _COUNTED)
+    )
 
 
 def _is_cut(line: bytes) -> bool:

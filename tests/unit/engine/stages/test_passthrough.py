@@ -201,3 +201,12 @@ def test_a_long_frame_in_many_pieces_is_not_copied_for_each() -> None:
         assert stage.feed(piece) == b""
         assert stage._held is held
     assert len(held) == 400 * len(piece)
+
+
+@pytest.mark.parametrize("frame", [b"\r\r\n", b"\r\r", b"\r\n\r\n", b"\n\r\n", b"\r\n\r", b"\n\n"])
+def test_mixed_line_ends_behind_the_last_event_are_forwarded_alike(frame: bytes) -> None:
+    """Found by fuzzing: a line feed behind two carriage returns was forwarded if it came with them."""
+    data = b"".join(each.removesuffix(b"\n\n") + frame for each in (ROLE, HEL, FINISH, DONE))
+    whole = play(machine(), data)
+    assert play(machine(), *(data[at : at + 1] for at in range(len(data)))) == whole
+    assert chat.check(whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")).finish == "stop"

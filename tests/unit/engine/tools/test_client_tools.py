@@ -168,3 +168,11 @@ def test_a_toolset_and_a_strict_request_are_refused() -> None:
     body = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Go"}], "tools": [BASH]}
     with pytest.raises(Unsupported, match="typed_tool"):
         translate(direction("messages", "chat"), json.dumps(body).encode(), knobs=Knobs(on_loss="reject"))
+
+
+@pytest.mark.parametrize("kind", ["computer_20251124computer_20251124", "bash_", "memory_2025_08_18", "text_editor__"])
+def test_what_follows_the_beginning_of_a_type_is_its_version(kind: str) -> None:
+    """Found by fuzzing: the first of these was answered with status 500."""
+    tool = made(kind)
+    assert tool.kind == "function"
+    assert tool.schema is not None

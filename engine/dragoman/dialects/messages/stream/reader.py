@@ -132,7 +132,7 @@ class MessagesReader(StreamReader):
         if type(event) is not dict:
             return self.read_other(event, out)
         name = event.get("type")
-        if not EVENT.issuperset(event) and name in EVENTS:
+        if not EVENT.issuperset(event) and type(name) is str and name in EVENTS:
             read_extras(event, EVENT, (name,), self.context)
         if name == "content_block_delta":
             self._delta(event, out)

@@ -381,7 +381,8 @@ class ResponsesWriter(StreamWriter):
             block.append(wording)
             self._emit_delta(block.delta_frame, dump_str(wording), out)
             self._end_prose(block, True, out)
-        status, reason = write_status(stop, context.knobs, shown=output.has_content)
+        # A completed response has no incomplete item: not even an empty one.
+        status, reason = write_status(stop, context.knobs, shown=output.has_content or output.has_incomplete)
         counts = write_usage(usage, context.losses)
         response = snapshot.ended_json(status, output.items(), usage=counts, reason=reason)
         if context.stored is not None:

@@ -143,17 +143,17 @@ class WrittenOutput:
     """The items of one stream by output index.
 
     `base` and `plain_calls` are those of `ItemFactory`. `has_content` is True if there is text or a
-    call, `has_refusal` if there is refusal wording.
+    call, `has_refusal` if there is refusal wording, `has_incomplete` if an item was closed incomplete.
     """
 
-    __slots__ = ("_entries", "_factory", "has_content", "has_refusal")
+    __slots__ = ("_entries", "_factory", "has_content", "has_incomplete", "has_refusal")
 
     def __init__(self, base: str, plain_calls: Collection[tuple[str | None, str]] = ()) -> None:
         self._factory = ItemFactory(base, plain_calls)
         self._entries: list[WrittenItem | bytes] = []
         """By output index: an open item, or the JSON of one that is done."""
         self.has_content = False
-        self.has_refusal = False
+        self.has_incomplete = self.has_refusal = False
 
     def add(self, shape: ItemShape) -> WrittenItem:
         """Open the next item, which is not a call."""
@@ -177,6 +177,7 @@ class WrittenOutput:
 
     def close(self, written: WrittenItem, status: str, text: Any) -> bytes:
         """Replace an open item by its JSON, which is returned."""
+        self.has_incomplete |= status == "incomplete"
         return self.close_encoded(written, dumps(written.item.build(status, text)))
 
     def close_encoded(self, written: WrittenItem, encoded: bytes) -> bytes:

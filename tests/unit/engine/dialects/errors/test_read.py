@@ -242,3 +242,12 @@ def test_reading_frames_never_raises(payload: dict[str, Any]) -> None:
     assert failure.message
     assert 400 <= failure.status <= 599
     orjson.dumps(write_error_frame(failure))
+
+
+@pytest.mark.parametrize("message", ["\0", "\x1b\x07", " \n ", "\0" * 100_000 + "late"])
+def test_a_message_without_a_visible_character_is_none(message: str) -> None:
+    """Found by fuzzing: the error that clients received had an empty message."""
+    error = {"type": "overloaded_error", "message": message}
+    assert "without a message" in read_error_payload({"type": "error", "error": error}, Dialect.MESSAGES).message
+    failure = read_error_response(529, json.dumps({"error": error}).encode(), {}, Dialect.MESSAGES)
+    assert "without a message" in failure.message

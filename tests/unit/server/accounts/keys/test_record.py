@@ -12,6 +12,7 @@ from dragoman_server.accounts.keys.record import (
     named,
     parse_moment,
     record_of,
+    records_of,
     written_moment,
 )
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
@@ -100,3 +101,11 @@ def test_a_key_is_found_by_name_and_by_id() -> None:
     assert named((first, second), "b") is second
     assert named((first, second), first.id) is first
     assert named((first, second), "c") is None
+
+
+@pytest.mark.parametrize("value", ["5", [5], {}, True, None])
+def test_a_stored_key_whose_limit_is_no_number_is_rejected(value: object, caplog: pytest.LogCaptureFixture) -> None:
+    """Found by fuzzing: the record was read, and the first request with the key raised TypeError."""
+    stored = KeyRecord("alice", HASH).as_data() | {"limits": {"requests_per_minute": value}}
+    assert records_of([json.dumps(stored).encode()]) == ()
+    assert "cannot be read" in caplog.text

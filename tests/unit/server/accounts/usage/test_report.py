@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -183,3 +184,26 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     for kind in ("jsonl", "sqlite"):
         with pytest.raises(OSError):
             sums(read_rows(UsageOptions(kind, str(tmp_path / "missing"))), ("key",))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"time": 5},
+        {"model": ["m"]},
+        {"key": 7},
+        {"output": "12"},
+        {"cost": "free"},
+        {"searches": [1]},
+        {"other_models": 1},
+        {"other_models": ["m"]},
+        {"other_models": [{"model": {"n": 1}}]},
+        {"other_models": [{"model": "n", "output": "x"}]},
+    ],
+)
+def test_a_row_with_values_of_other_types_is_reported(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """Found by fuzzing: the command ended with a traceback."""
+    path = tmp_path / "u"
+    path.write_text(json.dumps({"time": "2026-01-01T00:00:00Z", "model": "m", "output": 1} | fields) + "\n", "utf-8")
+    with pytest.raises(ValueError, match="line 1 is not a row of usage"):
+        sums(read_rows(UsageOptions("jsonl", str(path))), ("model", "key"))

@@ -316,3 +316,11 @@ def test_no_value_in_any_place_raises(number: int, place: int, value: Any) -> No
         target = target[step]
     target[last] = value
     canonical.check(read(*(event if isinstance(event, dict) else json.dumps(event) for event in events)))
+
+
+@pytest.mark.parametrize("name", [{}, [], ["ping"], {"type": "ping"}, 1, None])
+def test_an_event_whose_type_is_no_text_is_unknown(name: Any) -> None:
+    """Found by fuzzing: with further members it raised TypeError."""
+    into = context()
+    assert read(START, {"type": name, "novelty": 1}, into=into, eof=False) == [Start("msg_u", "m", INPUT)]
+    assert into.losses.counts[LossCode.UNKNOWN_EVENT] == 1

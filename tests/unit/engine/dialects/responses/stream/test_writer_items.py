@@ -21,6 +21,7 @@ from dragoman.canonical.events import (
     Logprobs,
     Opaque,
     Ping,
+    RefusalInfo,
     Start,
     Stop,
     StopReason,
@@ -346,3 +347,13 @@ def test_T71_a_call_whose_character_came_in_two_halves_is_whole() -> None:
     assert json.loads(written[-1]["item"]["arguments"].encode("utf-16", "surrogatepass").decode("utf-16")) == {
         "x": "😀"
     }
+
+
+def test_a_refusal_during_an_item_without_text_leaves_the_response_incomplete() -> None:
+    """Found by fuzzing: the response was completed, and had an incomplete item."""
+    declined = Finish(Stop(StopReason.FILTERED, "refusal"), Usage(1, 0, 0, 1, 0), RefusalInfo("Declined.", "cyber"))
+    frames = frames_of(Writer(context()).feed([START, BlockStart(0, "text"), BlockEnd(0, False), declined, End()]))
+    responses.check(encode_frames(frames))
+    last = json.loads(frames[-1].data or b"")["response"]
+    assert (last["status"], last["incomplete_details"]) == ("incomplete", {"reason": "content_filter"})
+    assert [item["status"] for item in last["output"]] == ["incomplete", "completed"]
