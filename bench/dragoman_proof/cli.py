@@ -14,6 +14,7 @@ from dragoman_proof.controls import command as controls
 from dragoman_proof.faults.matrix import TRANSPORTS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
+from dragoman_proof.fuzz import command as fuzz
 from dragoman_proof.load import command as load
 from dragoman_proof.soak import command as soak
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment.set_defaults(run=lambda options: chaos.main(options.scenarios))
     soak.add(proofs)
     controls.add(proofs)
+    fuzz.add_arguments(proofs.add_parser("fuzz", help="coverage-guided fuzzing of what reads bytes from outside"))
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

@@ -10,7 +10,7 @@ from typing import Any
 LOCK = Path(__file__).resolve().parents[2] / "uv.lock"
 _OF: dict[str, str] = {
     "Apache-2.0": (
-        "aiosignal async-timeout asyncpg botocore frozenlist google-auth googleapis-common-protos hdrhistogram"
+        "aiosignal async-timeout asyncpg atheris botocore frozenlist google-auth googleapis-common-protos hdrhistogram"
         " multidict opentelemetry-api opentelemetry-exporter-http-transport opentelemetry-exporter-otlp-common"
         " opentelemetry-exporter-otlp-proto-common opentelemetry-exporter-otlp-proto-http opentelemetry-proto"
         " opentelemetry-sdk opentelemetry-semantic-conventions pbr propcache requests yarl"

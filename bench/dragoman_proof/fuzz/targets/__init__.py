@@ -1,0 +1,1 @@
+"""One module for each kind of input. Each has a function `target(name)`."""
