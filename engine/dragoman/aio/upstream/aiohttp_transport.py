@@ -17,6 +17,7 @@ from dragoman.aio.decompress import ACCEPTED
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.upstream.aiohttp_resolver import ThreadResolver
 from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.descriptors import unopened
 from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
@@ -207,6 +208,7 @@ class AiohttpTransport(CloseOnExit):
             ttl_dns_cache=int(options.dns_seconds),
             keepalive_timeout=options.idle_seconds,
             ssl=tls or True,
+            resolver=ThreadResolver(),
         )
         parse_in_parts(connector)
         self._session = aiohttp.ClientSession(

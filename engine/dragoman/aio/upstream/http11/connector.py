@@ -16,8 +16,8 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from dragoman.aio.upstream.descriptors import unopened
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
-from dragoman.aio.upstream.http11.lookup import addresses_of
 from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.lookup import addresses_of
 from dragoman.errors import UpstreamUnreachable
 
 _ATTEMPT_DELAY = 0.25

@@ -1,7 +1,8 @@
 """Looks up the addresses of a host, in a thread of its own.
 
 The loop's `getaddrinfo` shares few threads: two with uvloop. Names whose server does not answer would keep all of them,
-and no other name could be looked up meanwhile.
+and no other name could be looked up meanwhile. Transports share the lookups of a name, so that each name has one thread
+at most.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import suppress
 from aiohappyeyeballs import AddrInfoType
 
 
-async def addresses_of(host: str, port: int) -> Sequence[AddrInfoType]:
+async def addresses_of(host: str, port: int, family: int = socket.AF_UNSPEC) -> Sequence[AddrInfoType]:
     """Return the addresses of a host. Raises OSError or UnicodeError. The end of the process waits for no thread."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[Sequence[AddrInfoType]] = loop.create_future()
@@ -31,7 +32,7 @@ async def addresses_of(host: str, port: int) -> Sequence[AddrInfoType]:
     def look_up() -> None:
         result: Sequence[AddrInfoType] | Exception
         try:
-            result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            result = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         except Exception as error:
             result = error
         with suppress(RuntimeError):  # the loop is closed

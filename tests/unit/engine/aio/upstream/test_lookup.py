@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream.http11.lookup import addresses_of
+from dragoman.aio.upstream.lookup import addresses_of
 
 
 async def test_an_address_is_found() -> None:
