@@ -427,7 +427,7 @@ async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -
         while transport.get_write_buffer_size() == unsent:
             received += len(await asyncio.get_running_loop().sock_recv(client, 1 << 20))
         assert line._write_timer is not None
-        line._check_write(unsent)
+        line._check_write(unsent, 1)
         assert not transport.is_closing()
         while data := await asyncio.get_running_loop().sock_recv(client, 1 << 20):
             received += len(data)

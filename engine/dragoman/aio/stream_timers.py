@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
+from dragoman.aio.unsent import SLOW_WRITES
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 
@@ -246,12 +247,13 @@ class StreamTimers:
             self.expire(UpstreamTimeout("idle", timeouts.idle))
 
     def _check_write(self, sink: HeartbeatSink, since: float, now: float) -> None:
-        """Close the client's connection if it has taken nothing for the write timeout. A slow client goes on."""
+        """Close the client's connection if it has taken nothing for the write timeout, or not all for ten of them."""
         unsent, progressed = sink.unsent(), since
         if self._stuck is not None and self._stuck[0] == since:
             progressed = now if unsent < self._stuck[1] else self._stuck[2]
         self._stuck = since, unsent, progressed
-        if now - progressed > self._timeouts.write:
+        write = self._timeouts.write
+        if now - progressed > write or now - since > SLOW_WRITES * write:
             sink.abort()
 
     def _send_due_heartbeat(self, now: float) -> None:

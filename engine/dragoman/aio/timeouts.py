@@ -28,7 +28,7 @@ class Timeouts:
     tool_stall: float = 120.0
     """Without progress of a tool call that has begun."""
     write: float = 60.0
-    """A write to a client that does not read."""
+    """A write to a client that does not read; ten times this if the client reads slowly."""
     heartbeat: float = 15.0
     """Without data to the client before a ping is sent."""
     early_reply: float = 0.0

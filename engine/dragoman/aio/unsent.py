@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from typing import Final
 
 if sys.platform == "linux":
     import fcntl
     import termios
+
+SLOW_WRITES: Final = 10
+"""Most write timeouts that one write may take to a client that reads slowly. Without a bound, one that takes a byte in
+each would keep its upstream for ever."""
 
 
 def unsent(transport: asyncio.WriteTransport | None) -> int:

@@ -23,7 +23,7 @@ from dragoman.aio.downstream.aiohttp_internals import handler_options, is_truste
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.trampoline import drive
-from dragoman.aio.unsent import unsent
+from dragoman.aio.unsent import SLOW_WRITES, unsent
 
 T = TypeVar("T")
 
@@ -325,18 +325,18 @@ class HijackableConnection(asyncio.Protocol):
 
     # --- the write timeout of aiohttp's responses --------------------------------------------------------------------
 
-    def _start_write_timer(self) -> None:
-        """Give the client `ConnectionLimits.write` seconds to take some of the unsent bytes."""
+    def _start_write_timer(self, times: int = 1) -> None:
+        """Give the client `ConnectionLimits.write` seconds, for the time of this number, to take some unsent bytes."""
         if self._transport is not None:
             loop, before = asyncio.get_running_loop(), unsent(self._transport)
-            self._write_timer = loop.call_later(self._server.open.limits.write, self._check_write, before)
+            self._write_timer = loop.call_later(self._server.open.limits.write, self._check_write, before, times)
 
-    def _check_write(self, before: int) -> None:
+    def _check_write(self, before: int, times: int) -> None:
         """Reset the connection if the client has taken nothing since there were `before` bytes unsent."""
         if self._transport is None:
             return
-        if unsent(self._transport) < before:
-            self._start_write_timer()
+        if unsent(self._transport) < before and times < SLOW_WRITES:
+            self._start_write_timer(times + 1)
         else:
             reset(self._transport)
 

@@ -146,6 +146,16 @@ def test_a_slow_client_is_not_cut_while_it_takes_bytes() -> None:
     assert not under_test.cuts, "the next write has the whole timeout"
 
 
+def test_a_write_ends_although_the_client_takes_a_byte_in_each_timeout() -> None:
+    under_test = TimersUnderTest(write=1.0)
+    under_test.timers.attach_sink(under_test)
+    under_test.timers.writing()
+    for _ in range(20):
+        under_test.clock.advance(0.8)
+        under_test.left -= 1
+    assert 10.0 < under_test.cuts[0] <= 10.25
+
+
 def test_a_client_that_does_not_read_is_cut_and_the_upstream_is_not_to_blame() -> None:
     under_test = TimersUnderTest(write=1.0, idle=0.2, heartbeat=0.3)
     under_test.timers.attach_sink(under_test)
