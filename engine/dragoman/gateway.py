@@ -4,7 +4,7 @@
     dialects       CLIENT_DIALECTS DEFAULT_DIALECT STORED_DIALECT WireFacts path_with
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
-    errors         read_error for_client redact quote tidy is_secret short_repr changed_fields
+    errors         read_error for_client redact quote tidy is_secret short_repr changed_fields written_duration
     output caps    lower_cap
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
@@ -29,6 +29,7 @@ from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects import CLIENT_DIALECTS, COUNT_ENDPOINTS, DEFAULT_DIALECT, STORED_DIALECT
 from dragoman.dialects.count_endpoint import CountEndpoint
 from dragoman.dialects.directions import DIRECTIONS
+from dragoman.dialects.errors.headers import written_duration
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.facts import WireFacts, path_with
@@ -136,6 +137,7 @@ __all__ = (
     "tidy",
     "vocabulary_installed",
     "warm_up_frames",
+    "written_duration",
 )
 
 _WEBSOCKET: Final = (

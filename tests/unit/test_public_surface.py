@@ -165,6 +165,7 @@ GATEWAYS = (
     "tidy",
     "vocabulary_installed",
     "warm_up_frames",
+    "written_duration",
 )
 SERVERS = (
     "Authorize",

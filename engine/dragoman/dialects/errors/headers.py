@@ -177,11 +177,14 @@ def _as_duration(value: str, now: float) -> str | None:
     moment = _parse_time(value)
     if moment is None:
         return None
-    left = max(0.0, moment - now)
-    millis = ceil(round(left * 1000, 3))
+    return written_duration(ceil(round(max(0.0, moment - now) * 1000, 3)))
+
+
+def written_duration(millis: int) -> str:
+    """Return milliseconds in OpenAI's form of a duration: `120ms`, then whole seconds, rounded up: `7s`, `6m0s`."""
     if 0 < millis < 1000:
         return f"{millis}ms"
-    whole = ceil(round(left, 6))
+    whole = -(-millis // 1000)
     hours, minutes, seconds = whole // 3600, whole // 60 % 60, whole % 60
     if hours:
         return f"{hours}h{minutes}m{seconds}s"

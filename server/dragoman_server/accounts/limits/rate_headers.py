@@ -8,7 +8,7 @@ from math import ceil
 from multidict import istr
 
 from dragoman import Dialect
-from dragoman.gateway import CLIENT_DIALECTS
+from dragoman.gateway import CLIENT_DIALECTS, written_duration
 from dragoman_server.accounts.limits.claim import REQUESTS, TOKENS, BucketLimit
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.period import rfc3339
@@ -62,17 +62,7 @@ class RateHeaders:
             level = levels[index]
             missing = full - level
             headers[remaining] = str(level // SCALE) if level > 0 else "0"
-            headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if as_time else _duration(size, missing)
+            headers[reset] = (
+                rfc3339(ceil(now + missing / size / 1000)) if as_time else written_duration(-(-missing // size))
+            )
         return headers
-
-
-def _duration(size: int, missing: int) -> str:
-    """Return the time in which a bucket of this size gains `missing` units."""
-    millis = -(-missing // size)
-    if millis < 1000:
-        return f"{millis}ms" if millis else "0s"
-    whole = -(-millis // 1000)
-    hours, minutes, seconds = whole // 3600, whole // 60 % 60, whole % 60
-    if hours:
-        return f"{hours}h{minutes}m{seconds}s"
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
