@@ -312,6 +312,8 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "WebSocketStream",
         "abandon_body",
         "decompressor",
+        "descriptor_failure",
+        "descriptors_exhausted",
         "detached_request",
         "first_failure",
         "is_decompressed",

@@ -21,12 +21,14 @@ SCENARIOS: tuple[Play, ...] = (
 
 def main(names: Sequence[str]) -> int:
     """Play scenarios and print a line for each. Returns 1 if a promise does not hold, 2 for an unknown name."""
+    if list(names) == ["list"]:
+        _list()
+        return 0
     try:
         plays = chosen(SCENARIOS, names)
     except KeyError as error:
         print(f"no scenario {error}; there are:")
-        for play in SCENARIOS:
-            print(f"  {name_of(play):<24} {first_line(play)}")
+        _list()
         return 2
     counts: Counter[str] = Counter()
     for play in plays:
@@ -35,3 +37,8 @@ def main(names: Sequence[str]) -> int:
         print(verdict, flush=True)
     print(", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     return 1 if counts["broken"] else 0
+
+
+def _list() -> None:
+    for play in SCENARIOS:
+        print(f"  {name_of(play):<24} {first_line(play)}")

@@ -50,6 +50,7 @@ from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.translated_stream import TranslatedStream, stream
 from dragoman.aio.unsent import unsent
+from dragoman.aio.upstream.descriptors import descriptor_failure, descriptors_exhausted
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.aio.upstream.observed_transport import CallObserver, ObservedTransport
@@ -128,6 +129,8 @@ __all__ = (
     "WebSocketStream",
     "abandon_body",
     "decompressor",
+    "descriptor_failure",
+    "descriptors_exhausted",
     "detached_request",
     "first_failure",
     "is_decompressed",

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from collections.abc import Callable
 
+from dragoman.aio import descriptors_exhausted
+
 log = logging.getLogger("dragoman")
-_EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE))
-
-
-def _probe() -> None:
-    os.close(os.dup(2))
 
 
 class DescriptorWatch:
-    """Tries whether a descriptor is free. `probe` opens one and closes it."""
+    """Looks whether a descriptor is free. `probe` returns True if none is."""
 
-    def __init__(self, probe: Callable[[], None] = _probe) -> None:
+    def __init__(self, probe: Callable[[], bool] = descriptors_exhausted) -> None:
         self._probe = probe
         self.exhausted = False
         """True if the last update found no free descriptor."""
 
     def update(self) -> None:
-        """Try to open a descriptor, and log a change."""
-        exhausted = False
-        try:
-            self._probe()
-        except OSError as error:
-            exhausted = error.errno in _EXHAUSTED
+        """Look for a free descriptor, and log a change."""
+        exhausted = self._probe()
         if exhausted and not self.exhausted:
             log.error(
                 "the gateway has no free file descriptor, so it can accept no connection and open none:"

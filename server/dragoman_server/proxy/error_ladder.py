@@ -8,7 +8,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from dragoman import Dialect, DragomanError, Failure
-from dragoman.aio import DEFECT, ClientGone
+from dragoman.aio import DEFECT, ClientGone, descriptor_failure
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
 from dragoman_server.proxy.load_shedding import RETRY_AFTER
@@ -24,10 +24,10 @@ _NO_MEMORY = Failure(
 
 
 def known(error: Exception) -> Exception:
-    """Return an exception as an error of Dragoman's if it is no defect: the system refused memory to the process."""
+    """Return an exception as an error of Dragoman's if it is no defect: the system refused memory or a descriptor."""
     if isinstance(error, MemoryError):
         return DragomanError(replace(_NO_MEMORY, headers={"retry-after": RETRY_AFTER}))
-    return error
+    return descriptor_failure(error) or error
 
 
 def failure_of(error: Exception) -> Failure | None:

@@ -19,7 +19,7 @@ from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.aiohttp_resolver import ThreadResolver
 from dragoman.aio.upstream.decompressed_reply import decompressed
-from dragoman.aio.upstream.descriptors import unopened
+from dragoman.aio.upstream.descriptors import descriptor_failure
 from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 from dragoman.aio.upstream.parted_reads import parse_in_parts
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
@@ -271,7 +271,7 @@ class AiohttpTransport(CloseOnExit):
                 raise UpstreamTimeout("connect", timeouts.connect) from error
             raise UpstreamTimeout("first_byte", timeouts.first_byte) from error
         except aiohttp.ClientConnectorError as error:
-            if (own := unopened(error.os_error)) is not None:
+            if (own := descriptor_failure(error.os_error)) is not None:
                 raise own from error
             reason = error.os_error.strerror or type(error.os_error).__name__
             raise UpstreamUnreachable(f"cannot connect to the upstream: {reason}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -39,6 +40,17 @@ def test_a_request_without_memory_is_no_defect(caplog: pytest.LogCaptureFixture)
     assert isinstance(response.body, bytes)
     assert (response.status, b"not enough memory" in response.body) == (529, True)
     assert not caplog.records
+
+
+def test_a_request_without_a_file_descriptor_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    """A module that is loaded at its first use is a file, too."""
+    lacking = OSError(errno.EMFILE, "Too many open files", "module.py")
+    response = answer_without_receipt(REQUEST, Dialect.MESSAGES, lacking, "req_1")
+    assert isinstance(response.body, bytes)
+    assert (response.status, b"ulimit -n" in response.body) == (529, True)
+    assert not caplog.records
+    other = OSError(errno.ENOENT, "No such file", "module.py")
+    assert known(other) is other
 
 
 def test_any_other_exception_is_a_defect_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:

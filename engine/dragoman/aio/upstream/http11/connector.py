@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from dragoman.aio.upstream.descriptors import unopened
+from dragoman.aio.upstream.descriptors import descriptor_failure
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
 from dragoman.aio.upstream.http11.request_head import Origin
@@ -49,7 +49,7 @@ class Connector:
             sock = await start_connection(addresses, happy_eyeballs_delay=_ATTEMPT_DELAY, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
             self._addresses.pop(server, None)  # the host may have moved
-            if (own := unopened(error)) is not None:
+            if (own := descriptor_failure(error)) is not None:
                 raise own from error
             what = "the upstream" if self._proxy is None else "the upstream's proxy"
             raise UpstreamUnreachable(f"cannot connect to {what}: {_reason(error)}") from error
