@@ -5,15 +5,16 @@ What can mean one thing only is read as that, and is a row; what could mean two 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from dragoman import direction
+from dragoman import LossCode, direction
 from oracles.grammar import Call
-from regressions.repaired import restored
+from regressions.repaired import replied, restored, rows
 from regressions.wire import CHAT, DONE, MESSAGES, ROLE, USAGE, calls, chunk, more_call, start_call
-from support.directions import Json, translated
+from support.directions import Json, stream_through, translated
 
 RESPONSES = "responses"
 HI = chunk({"content": "Hi"})
@@ -233,6 +234,39 @@ def test_a_legacy_function_call_is_a_tool_call(client: str) -> None:
     assert [named(call) for call in held.calls] == [named(A)]
     assert held.finish == END[client]["tool_calls"]
     assert done == ["a legacy function_call was read as a tool call", "a call without an id"]
+
+
+@clients
+def test_the_text_of_a_completion_is_content(client: str) -> None:
+    """A server answers in the form of `/v1/completions`. Without its text, the turn would be empty."""
+    pieces = [
+        {
+            "id": "c",
+            "object": "text_completion",
+            "model": "m",
+            "choices": [{"index": 0, "text": text, "finish_reason": end}],
+        }
+        for text, end in (("Hi ", None), ("there", None), ("", "stop"))
+    ]
+    held, done, _ = restored(client, CHAT, *[b"data: %b\n\n" % json.dumps(piece).encode() for piece in pieces], DONE)
+    assert (held.text, held.finish, held.error) == ("Hi there", END[client]["stop"], None)
+    assert done == ["a completion's text was read as content"]
+    whole, translation = replied(client, CHAT, pieces[0] | {"choices": [{"text": "Hi there", "finish_reason": "stop"}]})
+    assert "Hi there" in json.dumps(whole)
+    assert rows(translation) == done
+
+
+@clients
+@pytest.mark.parametrize("key", ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks"])
+def test_reasoning_of_another_type_is_reported(client: str, key: str) -> None:
+    delta = {key: {"words": "hm"}}
+    translation = translated(direction(client, CHAT))
+    stream_through(translation, [ROLE, chunk(delta), HI, STOP, USED, DONE])
+    _, whole = replied(
+        client, CHAT, {"id": "c", "choices": [{"message": delta | {"content": "Hi"}, "finish_reason": "stop"}]}
+    )
+    for each in (translation, whole):
+        assert LossCode.UNKNOWN_FIELD in {loss.code for loss in each.losses.rows if loss.path.endswith(key)}
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import direction
 from oracles.grammar import Accumulated, Call, sse
-from regressions.repaired import restored, rows
+from regressions.repaired import replied, restored, rows
 from regressions.wire import CHAT, MESSAGES
 from support import responses_frames as emitted
 from support.directions import Json, judge, stream_through, translated
@@ -147,6 +147,47 @@ def test_T05_events_without_an_output_index_are_reported(client: str) -> None:
     )
     assert held.calls == [A]
     assert rows == ["an event came without its output_index"]
+
+
+def nameless(event: Json) -> Json:
+    return {key: value for key, value in event.items() if key not in ("output_index", "item_id", "content_index")}
+
+
+@clients
+@pytest.mark.parametrize(
+    "last", [[emitted.done(0, **TEXT), emitted.ended(TEXT)], [emitted.ended(TEXT)], [emitted.ended()]]
+)
+def test_T05_a_text_whose_events_name_no_item_is_read_once(client: str, last: list[Json]) -> None:
+    """A server sends the deltas of a text and the terminal event alone (openai/codex#12798)."""
+    held, rows, _ = received(client, *map(nameless, [*emitted.writes(0, "Hi", " there"), *last]))
+    assert (held.text, held.error) == ("Hi there", None)
+    assert "an event came without its output_index" in rows
+
+
+@clients
+def test_T05_calls_whose_events_name_no_item_follow_a_text(client: str) -> None:
+    """The calls are in the terminal event only (openai/codex#12798), or their arguments come before their names."""
+    other = emitted.call("call_b", "list", '{"f":"b"}') | {"id": "fc_b"}
+    texts = [nameless(event) for event in emitted.writes(0, "Hi there")]
+    held, _, _ = received(client, *texts, emitted.ended(TEXT, CALL, other))
+    assert (held.text, [call.id for call in held.calls], held.error) == ("Hi there", [A.id, "call_b"], None)
+    named = [arguments(A.arguments), emitted.at(0, "function_call_arguments.done", arguments=A.arguments)]
+    later = [arguments('{"f":"b"}'), emitted.done(0, **CALL), emitted.done(1, **other)]
+    held, _, _ = received(client, *texts, *map(nameless, [*named, *later]), emitted.ended(TEXT, CALL, other))
+    assert [(call.id, call.arguments) for call in held.calls] == [(A.id, A.arguments), ("call_b", '{"f":"b"}')]
+
+
+@clients
+def test_T25_a_text_in_output_text_alone_is_read(client: str) -> None:
+    """The last snapshot has a text and no items (NousResearch/hermes-agent#5707); so has a whole reply."""
+    last = emitted.ended()
+    last["response"]["output_text"] = "Hi there"
+    held, done, _ = received(client, last)
+    assert held.text == "Hi there"
+    assert done[0] == "the text was in output_text only"
+    whole, translation = replied(client, RESPONSES, last["response"])
+    assert "Hi there" in json.dumps(whole)
+    assert rows(translation) == done[:1]
 
 
 @clients

@@ -14,6 +14,8 @@ from dragoman.losses import LossCode, Losses
 
 _DETAIL = frozenset(("type", "text", "summary", "data", "signature", "index", "id", "format", "thinking"))
 """The keys of a detail, and of a `thinking` block."""
+_READ = {"reasoning_content": str, "reasoning": str, "reasoning_details": list, "thinking_blocks": list}
+"""The extension fields, and the type of each."""
 
 
 def reasoning_text(message: Json) -> str:
@@ -30,6 +32,14 @@ def reasoning_text(message: Json) -> str:
     if type(blocks) is not list:
         return ""
     return "".join(text for d in blocks if type(d) is dict and type(text := d.get("thinking")) is str)
+
+
+def record_unread(message: Json, at: Path, losses: Losses) -> None:
+    """Record the reasoning of a message or delta that no rule reads: fields of other types than the vendors' own."""
+    for key, kind in _READ.items():
+        value = message.get(key)
+        if value and type(value) is not kind:
+            losses.add_unknown((*at, key))
 
 
 def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:

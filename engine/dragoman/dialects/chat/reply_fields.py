@@ -16,7 +16,7 @@ from dragoman.dialects.chat.stop_and_usage import DIALECT, MATCHED_STOP_KEYS, ma
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import STATED, ReportHolder, note_billing, note_tier, record_stated
 from dragoman.errors import Path
-from dragoman.losses import Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 
 # fmt: off
@@ -26,6 +26,7 @@ BODY: Final = frozenset((
 CHOICE: Final = frozenset((
     "index", "delta", "message", "finish_reason", "logprobs", "stop_reason", "matched_stop",
 ))
+CHOICE_USED: Final = CHOICE | {"usage"}
 MESSAGE: Final = frozenset((
     "role", "content", "refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "audio",
     "function_call", "tool_calls", "annotations", "images", "extra_content",
@@ -57,6 +58,15 @@ def read_extras(body: Json, context: ReplyContext) -> None:
     if type(groq := body.get("x_groq")) is dict:
         record_unknown(groq, _GROQ, ("x_groq",), context.losses)
     record_unknown(body, used, (), context.losses)
+
+
+def completion_text(choice: Json, context: ReplyContext) -> Json:
+    """Return the message that the `text` of a legacy completion's choice means, with a row; `{}` without a text."""
+    text = choice.get("text")
+    if not text or type(text) is not str:
+        return {}
+    context.losses.add_once(LossCode.REPLY_REPAIRED, ("choices", 0, "text"), "a completion's text was read as content")
+    return {"content": text}
 
 
 def usage_elsewhere(body: Json, choice: Json) -> Any:

@@ -15,11 +15,12 @@ from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.images import read_images
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
-from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs, record_unread
 from dragoman.dialects.chat.reply_fields import (
     BODY,
-    CHOICE,
+    CHOICE_USED,
     MESSAGE,
+    completion_text,
     note_usage,
     read_extras,
     read_matched_stop,
@@ -50,7 +51,7 @@ _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
 AUDIO = "no client of another dialect can be given audio"
-_CHOICE = CHOICE - {"delta"} | {"usage"}
+_CHOICE = CHOICE_USED - {"delta"}
 _WHOLE: frozenset[int] = frozenset()
 """Positions of cut parts, of which a complete reply has none."""
 _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
@@ -65,7 +66,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     content that no client can receive.
     """
     losses, names = context.losses, context.names
-    choice, message = _only_choice(body)
+    choice, message = _only_choice(body, context)
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
     reply_id = upstream_id if type(upstream_id) is str else ""
 
@@ -81,7 +82,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if tier := body.get("service_tier"):
         note_tier(context, tier)
     if not _CHOICE.issuperset(choice):
-        record_unknown(choice, _CHOICE, ("choices", 0), losses)
+        record_unknown(choice, _CHOICE | {"text"} if "message" not in choice else _CHOICE, ("choices", 0), losses)
 
     parts: list[Part] = []
     if not MESSAGE.issuperset(message):
@@ -140,7 +141,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     )
 
 
-def _only_choice(body: Any) -> tuple[Json, Json]:
+def _only_choice(body: Any, context: ReplyContext) -> tuple[Json, Json]:
     """Return the choice of a reply body, and its message. Raises UpstreamProtocolError and UpstreamStatusError."""
     choices = body.get("choices") if type(body) is dict else None
     if type(choices) is not list:
@@ -152,8 +153,8 @@ def _only_choice(body: Any) -> tuple[Json, Json]:
     if error := choice.get("error"):  # OpenRouter
         raise UpstreamStatusError(read_error_payload({"error": error}, Dialect.CHAT))
     message = choice.get("message")
-    if message is None and choice.get("finish_reason"):
-        message = {}  # Azure leaves it out where a filter stopped the reply
+    if message is None and ("text" in choice or choice.get("finish_reason")):
+        message = completion_text(choice, context)  # Azure leaves it out where a filter stopped the reply
     if type(message) is not dict:
         raise UpstreamProtocolError("upstream reply has a choice without a message")
     role = message.get("role")
@@ -173,6 +174,8 @@ def _calls_of(message: Json, losses: Losses) -> Any:
 
 def _read_reasoning(parts: list[Part], message: Json, context: ReplyContext) -> None:
     reasoning = reasoning_text(message)
+    if not reasoning:
+        record_unread(message, _MESSAGE, context.losses)
     details = read_details(message, context)
     if reasoning or details:
         # Clients may shorten the visible text, which this server requires unchanged (mapping §5.2).

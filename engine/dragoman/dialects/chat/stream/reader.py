@@ -32,12 +32,14 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
-from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_unread
 from dragoman.dialects.chat.reply.read import AUDIO, read_reply
 from dragoman.dialects.chat.reply_fields import (
     BODY,
     CHOICE,
+    CHOICE_USED,
     MESSAGE,
+    completion_text,
     note_usage,
     read_extras,
     read_matched_stop,
@@ -162,7 +164,7 @@ class ChatReader(StreamReader):
             if usage is None and "error" not in chunk:
                 self._head = _head_of(data)
         if not CHOICE.issuperset(choice):
-            self._read_choice_extras(choice)
+            delta = self._read_choice_extras(choice, delta)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._keep_usage(usage)
         if logprobs := choice.get("logprobs"):
@@ -232,11 +234,13 @@ class ChatReader(StreamReader):
                     self._text.budget.take(len(source.url))
                     sources[source.url] = source
 
-    def _read_choice_extras(self, choice: Json) -> None:
+    def _read_choice_extras(self, choice: Json, delta: Any) -> Any:
+        """Read the keys of a choice that OpenAI's do not have. Return its delta."""
         if usage := choice.get("usage"):
             self._keep_usage(usage)
-            choice = {key: value for key, value in choice.items() if key != "usage"}
-        record_unknown(choice, CHOICE, _CHOICE, self.context.losses)
+        text = {} if delta else completion_text(choice, self.context)
+        record_unknown(choice, CHOICE_USED | {"text"} if text else CHOICE_USED, _CHOICE, self.context.losses)
+        return text or delta
 
     def _keep_usage(self, usage: Any) -> None:
         note_usage(usage, ("usage",), self.context)
@@ -283,6 +287,8 @@ class ChatReader(StreamReader):
                 record_unknown(delta, MESSAGE, _DELTA, self.context.losses)
             if reasoning := reasoning_text(delta):
                 self._text.add("reasoning", reasoning, out)
+            else:
+                record_unread(delta, _DELTA, self.context.losses)
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._text.add_details(delta, out)
             if EXTRA_KEY in delta:

@@ -49,7 +49,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
     read_response(body, (), context)
     status = read_status(body)
-    output = body.get("output")
+    output = read_output(body, context)
     if output is None and status is not None and "output" in body:
         output = []
     if type(output) is not list:
@@ -74,6 +74,19 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         _check_calls(parts, cut, context)
     model, created = _string(body.get("model")), read_timestamp(body.get("created_at"))
     return Reply(identity, model, parts, stop, read_usage(body.get("usage")), created, None, frozenset(cut))
+
+
+def read_output(response: Json, context: ReplyContext) -> Any:
+    """Return the `output` of a response, or one message with its `output_text` if there are no items.
+
+    `output_text` is a property of the SDKs' objects. Servers that encode such an object send it, some of them alone.
+    """
+    output, text = response.get("output"), response.get("output_text")
+    if output or type(text) is not str or not text:
+        return output
+    context.losses.add(LossCode.REPLY_REPAIRED, "output_text", "the text was in output_text only")
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return [{"type": "message", "role": "assistant", "status": "completed", "content": [part]}]
 
 
 def read_snapshot(data: bytes) -> bytes | None:

@@ -210,17 +210,25 @@ class ItemTable:
     def find(self, event: Json) -> ItemState | None:
         """Return the item of an event, or None if it is new.
 
-        Some servers leave out `output_index`; then the item is found by `item_id`.
+        Some servers leave out `output_index`; then the item is found by `item_id`. Without both it is the last one of
+        its kind that is not done.
         """
         key = event.get("output_index")
         return self.items.get(key) if type(key) is int else self._find_by_id(event)
 
     def _find_by_id(self, event: Json) -> ItemState | None:
         item_id = event.get("item_id")
-        if type(item_id) is not str or not item_id:
-            raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
         self.record_repair("an event came without its output_index")
-        return next((item for item in self.items.values() if item.id == item_id), None)
+        if type(item_id) is str and item_id:
+            return next((item for item in self.items.values() if item.id == item_id), None)
+        kind = _kind_of(str(event.get("type")))
+        pending = [item for item in self.items.values() if item.kind == kind and not item.done]
+        if kind != "call":
+            return pending[-1] if pending else None
+        begun = [item for item in pending if not item.text_done]
+        if len(begun) > 1:  # the arguments of one would run as those of another
+            raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
+        return begun[0] if begun else None
 
     def open_part(self, event: Json, kind: BlockKind) -> PartState | None:
         """Return the open part of this kind at the indexes of an event, or None if there is no such part."""
@@ -347,6 +355,13 @@ class ItemTable:
         if not item.phase_recorded:
             item.phase_recorded = True
             self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
+
+
+def _kind_of(event: str) -> ItemKind:
+    """Return the kind of the items that an event of this name is about."""
+    if event.startswith("response.reasoning_"):
+        return "reasoning"
+    return "call" if "_call_" in event else "message"
 
 
 def wrong_type(event: Json, key: str) -> UpstreamProtocolError:

@@ -41,7 +41,7 @@ def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
         return
     if type(raw) is not dict:
         raise wrong_type(event, "item")
-    item = table.items.get(key) if type(key) is int else _find_unfinished(table, raw.get("id"))
+    item = table.items.get(key) if type(key) is int else _find_unfinished(table, raw)
     if item is None:
         table.record_repair("an item came without output_item.added")
         item = table.add(table.new_key(event), raw, out)
@@ -173,8 +173,10 @@ def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *,
     item.parts = {}
 
 
-def _find_unfinished(table: ItemTable, item_id: object) -> ItemState | None:
-    return next((item for item in table.items.values() if item.id == item_id and not item.done), None)
+def _find_unfinished(table: ItemTable, raw: Json) -> ItemState | None:
+    unfinished = [item for item in table.items.values() if not item.done]
+    by_id = next((item for item in unfinished if item.id is not None and item.id == raw.get("id")), None)
+    return by_id or next((item for item in unfinished if item.id is None and item.type == raw.get("type")), None)
 
 
 def _find_streamed(streamed: Iterable[ItemState], raw: Json, here: ItemState | None) -> ItemState | None:

@@ -18,7 +18,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.responses.reply.read import read_reply, read_status
+from dragoman.dialects.responses.reply.read import read_output, read_reply, read_status
 from dragoman.dialects.responses.reply_fields import EVENT, read_response, unknown_of_event
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
@@ -193,7 +193,7 @@ class ResponsesReader(StreamReader):
         if TERMINALS[name] is None:
             table.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
-        output = response.get("output")
+        output = response.get("output") if table.items else read_output(response, self.context)
         if not repeats_items(table, output):
             complete_output(table, output, out, cut=cut)
             end_items(table, out, cut=cut)

@@ -61,7 +61,10 @@ def arguments(text: str, index: int = 1) -> Json:
         ([at(0, "refusal.delta", delta="No")], "for a text part"),
         ([at(0, "content_part.done", part=refusal_part("No"))], "as one of type 'refusal'"),
         ([at(0, "output_text.delta", delta=5)], "delta is an integer"),
-        ([{"type": "response.output_text.delta", "delta": "x"}], "without an output_index"),
+        (
+            [CALL, added(2, **call()), {"type": "response.function_call_arguments.delta", "delta": "x"}],
+            "without an output_index",
+        ),
         ([{"type": "response.output_item.added", "output_index": 1, "item": "x"}], "item is a string"),
         ([at(0, "reasoning_text.delta", delta="x")], "which is a message"),
         ([*closes(0, "Hel"), arguments("{}"), ended()], "function_call item 1 still open"),
