@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from dragoman import direction
 from regressions.wire import (
     CHAT,
     DONE,
@@ -18,6 +21,7 @@ from regressions.wire import (
     stop,
     whole,
 )
+from support.directions import Json, stream_through, translated
 from support.messages_frames import written_full_usage
 
 CACHED = {
@@ -85,6 +89,27 @@ def test_T31_counts_that_come_twice_overwrite_and_never_add() -> None:
     assert held.usage is not None
     assert held.usage["prompt_tokens"] == 1000
     assert held.usage["completion_tokens"] == 20
+
+
+@pytest.mark.parametrize("first", [{}, {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}])
+def test_T31_a_cache_that_is_counted_at_the_end_only_is_not_added(first: Json) -> None:
+    """The input of `message_start` includes the cache of `message_delta` (maximhq/bifrost#5354, #5510,
+    jeremychone/rust-genai#258). A delta that counts the rest is right by itself."""
+    frames = [
+        begin(input_tokens=3602, output_tokens=0, **first),
+        block(0, type="text", text=""),
+        delta(0, "text", "Hi"),
+    ]
+    for counts in ({"cache_read_input_tokens": 3000}, {"cache_read_input_tokens": 3000, "input_tokens": 602}):
+        last = end("end_turn", output_tokens=20, **counts)
+        held, _ = answer(CHAT, MESSAGES, *frames, stop(0), last)
+        assert held.usage is not None
+        assert (held.usage["prompt_tokens"], held.usage["prompt_tokens_details"]["cached_tokens"]) == (3602, 3000)
+        forwarded = translated(direction(MESSAGES, MESSAGES))
+        stream_through(forwarded, [*frames, stop(0), last])
+        usage = forwarded.usage
+        assert usage is not None
+        assert (usage.input_total, usage.cache_read) == (3602, 3000)
 
 
 def test_T31_a_cache_larger_than_the_prompt_never_makes_a_negative_count() -> None:

@@ -114,6 +114,7 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
 
 
+_CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _ITERATIONS_MAX: Final = 1000
 """Most iterations that are read of one reply."""
 
@@ -129,6 +130,23 @@ def read_usage(obj: Any) -> Usage | None:
     usage = _read_counts(obj)
     iterations = obj.get("iterations")
     return _add_iterations(usage, iterations) if iterations else usage
+
+
+def merge_counts(counts: Json, usage: Json) -> bool:
+    """Replace the counts of a stream by those of a later event; nulls change nothing.
+
+    Servers of Qwen count the whole prompt at the start, and how much of it was cached at the end only. If they do not
+    count the rest there, it is what the cache leaves, and True is returned.
+    """
+    stated = usage.get("input_tokens") is not None or any(counts.get(key) for key in _CACHED)
+    counts.update((key, value) for key, value in usage.items() if value is not None)
+    if stated:
+        return False
+    whole, cached = count_of(counts.get("input_tokens")), sum(count_of(usage.get(key)) or 0 for key in _CACHED)
+    if whole is None or not cached:
+        return False
+    counts["input_tokens"] = max(0, whole - cached)
+    return True
 
 
 def _read_counts(obj: Json) -> Usage:

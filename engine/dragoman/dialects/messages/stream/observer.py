@@ -8,7 +8,7 @@ from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import TEXT_KEYS, note_message
-from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
+from dragoman.dialects.messages.stop_and_usage import merge_counts, read_stop, read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
@@ -136,7 +136,7 @@ class MessagesObserver(Observer):
 
     def _count(self, usage: object) -> None:
         if type(usage) is dict:
-            self._counts.update((key, value) for key, value in usage.items() if value is not None)
+            merge_counts(self._counts, usage)
             self.usage = read_usage(self._counts)
 
     def _count_text(self, text: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.stop_and_usage import read_usage
+from dragoman.dialects.messages.stop_and_usage import merge_counts, read_usage
 
 
 class UsageReader:
@@ -26,15 +26,13 @@ class UsageReader:
         if type(usage) is dict:
             self._counts = dict(usage)
 
-    def update(self, usage: Any) -> None:
-        """Take the counts of a `message_delta`. Nulls change nothing."""
-        if type(usage) is dict:
-            self._canonical = None
-            counts = self._counts
-            for key, value in usage.items():
-                if value is not None:
-                    counts[key] = value
-            self._final |= usage.get("output_tokens") is not None
+    def update(self, usage: Any) -> bool:
+        """Take the counts of a `message_delta`. Return True if `merge_counts` corrected the input."""
+        if type(usage) is not dict:
+            return False
+        self._canonical = None
+        self._final |= usage.get("output_tokens") is not None
+        return merge_counts(self._counts, usage)
 
     def canonical(self) -> Usage | None:
         """Return the counts so far, None if nothing was counted."""

@@ -227,7 +227,8 @@ class MessagesReader(StreamReader):
         self._phase = READER[self._phase]["message_delta"]
         usage = event.get("usage")
         note_usage(usage, ("usage",), self.context)
-        self._usage.update(usage)
+        if self._usage.update(usage):
+            self._record_repair("the input of message_start included the cache", "usage")
         delta = event.get("delta")
         if type(delta) is dict and not STOP.issuperset(delta):
             record_unknown(delta, STOP, ("delta",), self.context.losses)
