@@ -269,6 +269,24 @@ def test_reasoning_of_another_type_is_reported(client: str, key: str) -> None:
         assert LossCode.UNKNOWN_FIELD in {loss.code for loss in each.losses.rows if loss.path.endswith(key)}
 
 
+@clients
+@pytest.mark.parametrize("key", ["thinking_blocks", "reasoning_details"])
+def test_a_signed_detail_that_repeats_its_deltas_is_not_shown_again(client: str, key: str) -> None:
+    """The signature comes with the whole text, which is shown twice (open-webui/open-webui#29860)."""
+
+    def detail(text: str, **more: str) -> Json:
+        return {key: [{"type": "thinking", "thinking": text, "text": text} | more]}
+
+    frames = [chunk({"reasoning_content": text} | detail(text)) for text in ("Well, ", "well.")]
+    last = chunk(detail("Well, well.", signature="c2ln"))
+    held, done, _ = restored(client, CHAT, ROLE, *frames, last, HI, STOP, USED, DONE)
+    assert (held.reasoning, held.text) == ("Well, well.", "Hi")
+    assert "a signed detail repeated the text of its deltas" in done
+    # Details that come without plain texts are the reasoning itself.
+    held, _, _ = restored(client, CHAT, ROLE, last, HI, STOP, USED, DONE)
+    assert held.reasoning == "Well, well."
+
+
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 

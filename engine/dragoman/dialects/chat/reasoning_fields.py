@@ -5,8 +5,6 @@ A proof is a signature or encrypted data, by which the provider recognizes its o
 
 from __future__ import annotations
 
-from typing import Any
-
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.errors import Path
@@ -14,16 +12,33 @@ from dragoman.losses import LossCode, Losses
 
 _DETAIL = frozenset(("type", "text", "summary", "data", "signature", "index", "id", "format", "thinking"))
 """The keys of a detail, and of a `thinking` block."""
+_LISTS = ("reasoning_details", "thinking_blocks")
 _READ = {"reasoning_content": str, "reasoning": str, "reasoning_details": list, "thinking_blocks": list}
 """The extension fields, and the type of each."""
 
 
-def reasoning_text(message: Json) -> str:
-    """Return the reasoning of a message or delta, from the first extension field that has any."""
+def plain_text(message: Json) -> str:
+    """Return the reasoning of a message or delta in one of the fields that hold a text only."""
     for key in ("reasoning_content", "reasoning"):
         text = message.get(key)
         if text and type(text) is str:
             return text
+    return ""
+
+
+def is_signed(message: Json) -> bool:
+    """True if a message or delta has a detail, or a `thinking` block, with a signature."""
+    for key in _LISTS:
+        entries = message.get(key)
+        if type(entries) is list and any(type(entry) is dict and entry.get("signature") for entry in entries):
+            return True
+    return False
+
+
+def reasoning_text(message: Json) -> str:
+    """Return the reasoning of a message or delta, from the first extension field that has any."""
+    if plain := plain_text(message):
+        return plain
     details = message.get("reasoning_details")
     if type(details) is list:
         texts = (d.get("text") or d.get("summary") for d in details if type(d) is dict)
@@ -37,8 +52,7 @@ def reasoning_text(message: Json) -> str:
 def record_unread(message: Json, at: Path, losses: Losses) -> None:
     """Record the reasoning of a message or delta that no rule reads: fields of other types than the vendors' own."""
     for key, kind in _READ.items():
-        value = message.get(key)
-        if value and type(value) is not kind:
+        if (unread := message.get(key)) and type(unread) is not kind:
             losses.add_unknown((*at, key))
 
 
@@ -51,14 +65,17 @@ def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
             losses.add(LossCode.REASONING_ENCRYPTED, path)
         if any(type(d) is dict and d.get("signature") for d in details):
             losses.add(LossCode.REASONING_SIGNATURE, path)
-        _record_unknown(details, path, losses)
-    if blocks := message.get("thinking_blocks"):
+    if message.get("thinking_blocks"):
         losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
-        if type(blocks) is list:
-            _record_unknown(blocks, (*at, "thinking_blocks"), losses)
+    record_unknown_details(message, at, losses)
 
 
-def _record_unknown(details: list[Any], at: Path, losses: Losses) -> None:
-    for detail in details:
-        if type(detail) is dict and not _DETAIL.issuperset(detail):
-            record_unknown(detail, _DETAIL, at, losses)
+def record_unknown_details(message: Json, at: Path, losses: Losses) -> None:
+    """Record the unknown keys of the details and `thinking` blocks of a message or delta."""
+    for key in _LISTS:
+        details = message.get(key)
+        if type(details) is not list:
+            continue
+        for detail in details:
+            if type(detail) is dict and not _DETAIL.issuperset(detail):
+                record_unknown(detail, _DETAIL, (*at, key), losses)

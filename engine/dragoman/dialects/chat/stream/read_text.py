@@ -13,7 +13,7 @@ from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, signature_of
 from dragoman.dialects.chat.images import read_images
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
-from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
+from dragoman.dialects.chat.reasoning_fields import is_signed, record_dropped_proofs, record_unknown_details
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.chat.stream.phases import Phase
 from dragoman.dialects.shared.block_index import BlockMap
@@ -96,7 +96,10 @@ class TextAssembler:
         """Keep the `reasoning_details` of a delta if they can be sent back, else record their proofs as lost."""
         details = read_details(delta, self._context)
         if not details:
-            record_dropped_proofs(delta, _DELTA, self._context.losses)
+            if DETAILS_KEY in delta or is_signed(delta):
+                record_dropped_proofs(delta, _DELTA, self._context.losses)
+            else:  # fragments of `thinking_blocks` have no proofs
+                record_unknown_details(delta, _DELTA, self._context.losses)
             return
         if self.kind != "reasoning":  # details without a text
             self._start("reasoning", out)

@@ -32,7 +32,7 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
-from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_unread
+from dragoman.dialects.chat.reasoning_fields import is_signed, plain_text, reasoning_text, record_unread
 from dragoman.dialects.chat.reply.read import AUDIO, read_reply
 from dragoman.dialects.chat.reply_fields import (
     BODY,
@@ -84,6 +84,7 @@ class ChatReader(StreamReader):
         "_id",
         "_matched",
         "_phase",
+        "_plain",
         "_sources",
         "_text",
         "_tokens",
@@ -116,6 +117,8 @@ class ChatReader(StreamReader):
         self._totalled = False
         """True if the last chunk had token counts and no content, which shows that the reply is complete."""
         self._audio = False
+        self._plain = False
+        """True if reasoning came in a field that holds a text only."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one chunk, or `[DONE]`."""
@@ -285,12 +288,7 @@ class ChatReader(StreamReader):
         if not plain:
             if not MESSAGE.issuperset(delta):
                 record_unknown(delta, MESSAGE, _DELTA, self.context.losses)
-            if reasoning := reasoning_text(delta):
-                self._text.add("reasoning", reasoning, out)
-            else:
-                record_unread(delta, _DELTA, self.context.losses)
-            if DETAILS_KEY in delta or "thinking_blocks" in delta:
-                self._text.add_details(delta, out)
+            self._read_reasoning(delta, out)
             if EXTRA_KEY in delta:
                 if (extra := read_signed(delta)) is not None:
                     self._text.add_signature(OF_MESSAGE, extra)
@@ -318,6 +316,19 @@ class ChatReader(StreamReader):
             self._annotate(annotations, out)
         if images := delta.get("images"):
             self._text.add_images(images, out)
+
+    def _read_reasoning(self, delta: Json, out: list[Event]) -> None:
+        if text := plain_text(delta):
+            self._plain = True
+            self._text.add("reasoning", text, out)
+        elif not (text := reasoning_text(delta)):
+            record_unread(delta, _DELTA, self.context.losses)
+        elif self._plain and self._text.kind == "reasoning" and is_signed(delta):  # LiteLLM
+            self._repaired("a signed detail repeated the text of its deltas", _DELTA)
+        else:
+            self._text.add("reasoning", text, out)
+        if DETAILS_KEY in delta or "thinking_blocks" in delta:
+            self._text.add_details(delta, out)
 
     def _read_calls(self, fragments: Any, legacy: Any, out: list[Event]) -> None:
         calls = self._calls
