@@ -388,29 +388,27 @@ def encoded_frames(frames: FrameBatch) -> list[bytes]:
 
     Frames that are encoded in the plain form, as nearly all are, are not parsed.
     """
-    if isinstance(frames, bytes) and _is_plain(frames):
+    if isinstance(frames, bytes) and is_plain(frames):
         return [frames]
     found: list[bytes] = []
     for frame in (frames,) if isinstance(frames, bytes) else frames:
         if not isinstance(frame, bytes):
             if frame.data is not None:
                 found.append(encode(Frame(frame.event, frame.data)))
-        elif _is_plain(frame):
+        elif is_plain(frame):
             found.append(frame)
         else:
             parts = [part + b"\n\n" for part in frame[:-2].split(b"\n\n")] if frame.endswith(b"\n\n") else [frame]
-            if not all(map(_is_plain, parts)):
+            if not all(map(is_plain, parts)):
                 parts = [encode(Frame(each.event, each.data)) for each in decode_frames(frame) if each.data is not None]
             found += parts
     return found
 
 
-def _is_plain(frame: bytes) -> bool:
+def is_plain(frame: bytes) -> bool:
     """True for one encoded frame of one line of data, after an event name or alone."""
-    lines = 2 if frame.startswith(b"data: ") else 3
-    return (
-        frame.count(b"\n") == lines
-        and frame.endswith(b"\n\n")
-        and (lines == 2 or (frame.startswith(b"event: ") and b"\ndata: " in frame))
-        and CR not in frame
-    )
+    # `partition` and slices take a third of the instructions of `find` and `startswith`, whose arguments are parsed.
+    line, _, rest = frame.partition(b"\n")
+    if rest != b"\n" and line[:7] == b"event: ":
+        line, _, rest = rest.partition(b"\n")
+    return rest == b"\n" and line[:6] == b"data: " and CR not in frame

@@ -211,9 +211,9 @@ class BackgroundRuns:
         """Send the events of a run, of this process or of any, after this number."""
         headers = {"x-request-id": request_id, OWN_ID: request_id}
         if isinstance(run, BackgroundRun):
-            stream, tail = event_stream(headers), LogTail(run.log)
+            stream, tail = event_stream(headers), LogTail(run.log, after + 1)
             with suppress(ConnectionError):  # a client that leaves ends nothing
-                await send_log(request, stream, run.follow(after, tail), tail, self._timeouts(), PING)
+                await send_log(request, stream, run.follow(tail), tail, self._timeouts(), PING)
             return stream
         assert self.elsewhere is not None
         add_event_stream(headers)

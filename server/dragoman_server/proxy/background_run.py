@@ -14,14 +14,9 @@ from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.proxy.attached.attachment import Attachment
 from dragoman_server.proxy.runs.own_run import OwnRun
 
-_PROGRESS = b"event: response.in_progress\n"
-_STATES = (
-    _PROGRESS,
-    b"event: response.completed\n",
-    b"event: response.incomplete\n",
-    b"event: response.failed\n",
-)
-"""The beginnings of the events that have the whole response."""
+_PROGRESS = b"event: response.in_progress"
+_STATES = frozenset((_PROGRESS, b"event: response.completed", b"event: response.incomplete", b"event: response.failed"))
+"""The first lines of the events that have the whole response."""
 
 
 class BackgroundRun:
@@ -91,10 +86,11 @@ class BackgroundRun:
 
     def on_event(self, frame: bytes) -> None:
         """Take the state that an event has, if it has one."""
-        if not frame.startswith(_STATES) or self.ended:
+        line = frame.partition(b"\n")[0]
+        if line not in _STATES or self.ended:
             return
         response = json_loads(frame.partition(b"\ndata: ")[2])["response"]
-        if frame.startswith(_PROGRESS):
+        if line == _PROGRESS:
             self._set_state(response)
         else:
             self.end(response)
@@ -143,17 +139,16 @@ class BackgroundRun:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    async def follow(self, after: int, tail: LogTail) -> AsyncGenerator[bytes, None]:
-        """Yield the events after this number until the end. It waits by `tail`."""
-        number, log = after + 1, self.log
+    async def follow(self, tail: LogTail) -> AsyncGenerator[bytes, None]:
+        """Yield the events that `tail` reads until the end."""
+        log = self.log
         with tail:
             while True:
-                if number < log.first:
-                    yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(number))
+                if tail.number < log.first:
+                    yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(tail.number))
                     return
-                if number < log.end:
-                    data, number = log.read(number), log.end
-                    yield data
+                if tail.number < log.end:
+                    yield tail.read()
                 elif log.closed:
                     return
                 else:

@@ -16,10 +16,12 @@ from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.trampoline import PARKED
 from dragoman.stages.base import StreamDriver
 from dragoman.wire.sse import FrameBatch
-from dragoman.wire.sse_parser import encoded_frames
+from dragoman.wire.sse_parser import encoded_frames, is_plain
 
 _UNUSED = 256
 """Dropped frames up to which the list is not made shorter."""
+_STEP = 4096
+"""Most bytes of an open log that are not counted in its budget yet; a 4096th of the budget's limit if that is less."""
 
 
 class LogBudget:
@@ -87,7 +89,11 @@ class EventLog:
         self._frames: list[bytes] = []
         self._dropped = 0
         """Frames at the start of the list that are dropped already; they are removed many at a time."""
-        self._size = 0
+        self._size = self._counted = 0
+        """Bytes that are kept, and those of them that are counted in the budget."""
+        self._step = min(budget.limit // _STEP, _STEP) if budget is not None else limit
+        self._room = min(limit, self._step)
+        """The size up to which an event is added without a look at the limits."""
         self._tails: tuple[LogTail, ...] = ()
         self.first = 0
         """The number of the oldest event that is kept."""
@@ -95,6 +101,8 @@ class EventLog:
         """The number of the next event."""
         self.written = 0
         """Bytes of all events so far."""
+        self.seen = 0
+        """Those of the events up to the one that a reader has read last."""
         self.closed = False
         self._held = False
 
@@ -107,25 +115,34 @@ class EventLog:
         """Add an event, unless the log has ended."""
         if self.closed:
             return
-        budget, size = self._budget, len(frame)
         self._frames.append(frame)
-        self._size += size
-        self.written += size
+        self.written += len(frame)
         self.end += 1
-        if (budget is not None and budget.spend(size)) or self._size > self._limit:
-            self._drop(budget)
+        size = self._size = self._size + len(frame)
+        if size > self._room and (self._count() or size > self._limit):
+            self._drop()
         for tail in self._tails:
-            tail.wake()
+            # A reader that waits has sent all events before this one.
+            if tail.waits and tail.write_now(frame):
+                tail.number, self.seen = self.end, self.written
+            else:
+                tail.wake()
 
-    def _drop(self, budget: LogBudget | None) -> None:
+    def _count(self) -> bool:
+        """Count what is kept in the budget. Return True if it is exceeded."""
+        size = self._size
+        more, self._counted = size - self._counted, size
+        self._room = min(self._limit, size + self._step)
+        return self._budget is not None and self._budget.spend(more)
+
+    def _drop(self) -> None:
         """Drop the oldest events, until what is left is within the limits."""
+        budget = self._budget
         while self._dropped < len(self._frames) - 1 and (
             self._size > self._limit or (budget is not None and budget.exceeded)
         ):
-            size = len(self._frames[self._dropped])
-            self._size -= size
-            if budget is not None:
-                budget.spend(-size)
+            self._size -= len(self._frames[self._dropped])
+            self._count()
             self._frames[self._dropped] = b""
             self._dropped += 1
             self.first += 1
@@ -137,6 +154,7 @@ class EventLog:
         """End the log: no event follows."""
         if not self.closed:
             self.closed = True
+            self._count()
             self._offer()
         self.wake()
 
@@ -160,10 +178,10 @@ class EventLog:
         """Drop all events."""
         self.first = self.end
         self._frames.clear()
+        self._dropped = self._size = 0
         if self._budget is not None:
             self._budget.forget(self)
-            self._budget.spend(-self._size)
-        self._dropped = self._size = 0
+        self._count()
 
     def has(self, number: int) -> bool:
         """True if the events from this one on can be read: they are kept, or still to come."""
@@ -192,15 +210,20 @@ class EventLog:
 
 
 class LogTail:
-    """One reader of a log, as long as its `with` lasts: it waits for events that are added.
+    """One reader of a log, as long as its `with` lasts: it waits for events that are added. Its next one is `number`.
 
     `on_arrival` is that of a `PushedResponse`: a reader in an `InlineTask` goes on within the call that adds an event.
     """
 
-    __slots__ = ("_future", "_log", "_resume")
+    __slots__ = ("_future", "_log", "_resume", "number", "waits", "write_now")
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, number: int = 0) -> None:
         self._log = log
+        self.number = number
+        self.waits = False
+        """True while it waits, and events may be written by `write_now`."""
+        self.write_now: Callable[[bytes], bool] = _cannot_write
+        """Sends an event within the call that adds it; False if it must be read."""
         self._resume: Callable[[], None] | None = None
         self._future: asyncio.Future[None] | None = None
 
@@ -215,8 +238,15 @@ class LogTail:
         """Set the callback that resumes the reader; None for a reader in a task."""
         self._resume = resume
 
+    def read(self) -> bytes:
+        """Return all events from its next one on. There is one, and they are kept."""
+        log, number = self._log, self.number
+        self.number, log.seen = log.end, log.written
+        return log.read(number)
+
     def __await__(self) -> Generator[Any, None, None]:
         """Wait until the log has changed. It may not have what the reader waits for."""
+        self.waits = True
         if self._resume is not None:
             return cast("Generator[Any, None, None]", PARKED.__await__())
         self._future = asyncio.get_running_loop().create_future()
@@ -224,10 +254,15 @@ class LogTail:
 
     def wake(self) -> None:
         """Let the reader go on."""
+        self.waits = False
         if self._resume is not None:
             self._resume()
         elif self._future is not None and not self._future.done():
             self._future.set_result(None)
+
+
+def _cannot_write(_: bytes) -> bool:
+    return False
 
 
 class LogSink(FrameSink):
@@ -244,7 +279,7 @@ class LogSink(FrameSink):
     async def send_body(self, frames: AsyncGenerator[FrameBatch, None], driver: StreamDriver) -> None:
         """Add all frames to the log. Raises the errors of `frames`."""
         async for batch in frames:
-            for frame in encoded_frames(batch):
+            for frame in (batch,) if type(batch) is bytes and is_plain(batch) else encoded_frames(batch):
                 if (waiting := self.add(frame)) is not None:
                     await waiting
 

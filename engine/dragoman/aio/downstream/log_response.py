@@ -42,6 +42,7 @@ async def send_log(
             direct = await downstream.open()
             body = downstream.send_body(events, _NEVER_DONE)
             if direct:
+                tail.write_now = downstream.write_now
                 task = InlineTask(body, tail.on_arrival)
                 task.start()
                 downstream.flush()

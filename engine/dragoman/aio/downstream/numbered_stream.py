@@ -36,20 +36,20 @@ class NumberedStream(LogSink):
         reader: The client of the log.
     """
 
-    __slots__ = ("_prefix", "_reader")
+    __slots__ = ("_id", "_reader")
 
     def __init__(self, log: EventLog, timers: StreamTimers, prefix: bytes, reader: LogReader) -> None:
         super().__init__(log, timers)
-        self._prefix = prefix
+        self._id = b"id: " + prefix if prefix else b""
         self._reader = reader
 
     def add(self, frame: bytes) -> Awaitable[None] | None:
         """Add one event, once the reader has read enough."""
         log = self._log
-        if self._prefix:
+        if self._id:
             # After the data: the last id of an event counts, and some clients expect `data` or `event` first.
-            frame = b"%bid: %b%d\n\n" % (frame[:-1], self._prefix, log.end)
-        if self._reader.must_wait(len(frame)):
+            frame = b"%b%b%d\n\n" % (frame[:-1], self._id, log.end)
+        if log.seen < log.written and self._reader.must_wait(len(frame)):
             return self._add_later(frame)
         log.append(frame)
         return None

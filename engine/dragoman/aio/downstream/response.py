@@ -62,6 +62,7 @@ class DownstreamResponse:
         "_ping",
         "_request",
         "_response",
+        "_sent_now",
         "_timers",
         "_transport",
         "_writer",
@@ -84,6 +85,8 @@ class DownstreamResponse:
         self._detached_task: InlineTask[None] | None = None
         """Runs `send_body` once detached."""
         self._body_started = False
+        self._sent_now = 0
+        """Bytes that `write_now` has written."""
         self._ended = False
         """True once the end of the body was written to the transport."""
         self._heartbeat: asyncio.Task[None] | None = None
@@ -189,7 +192,7 @@ class DownstreamResponse:
                     timers.written()
         finally:
             if self._writer is not None:
-                add_sent_bytes(self._writer, size)
+                add_sent_bytes(self._writer, size + self._sent_now)
         timers.writing()
         await self.end(last)
 
@@ -223,6 +226,22 @@ class DownstreamResponse:
         else:
             self._transmit(_chunk(data))
             await self._drain()
+
+    def write_now(self, data: bytes) -> bool:
+        """Write a batch between two others. Return False if it must wait, or if the client has disconnected.
+
+        It must wait for the headers, for a client that does not read, and for its turn if it is long.
+        """
+        transport = self._transport
+        if transport is None or not self._body_started or len(data) > WRITE_SLICE or transport.is_closing():
+            return False
+        if transport.get_write_buffer_size() and self._flow_control is not None and self._flow_control.writing_paused:
+            return False
+        framed = b"%x\r\n%b\r\n" % (len(data), data)
+        transport.write(framed)
+        self._sent_now += len(framed)
+        self._timers.client_active = True
+        return True
 
     async def end(self, last: bytes) -> None:
         """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""

@@ -50,8 +50,6 @@ class ResumableStream:
         self._reader: web.Request | None = None
         self._limit = limit
         self._budget: LogBudget | None = None
-        self._seen = 0
-        """Bytes of the log that the reader has read; 0 until it has read for the first time."""
         self._read = asyncio.Event()
         self._timers: StreamTimers | None = None
 
@@ -105,7 +103,7 @@ class ResumableStream:
 
     def attach(self, reader: web.Request) -> None:
         """Set the client that reads. The connection of the one before is closed: it is most likely a broken one."""
-        before, self._reader, self._seen = self._reader, reader, 0
+        before, self._reader, self.log.seen = self._reader, reader, 0
         self.log.hold()
         self._read.set()
         if self.leaving is not None:
@@ -153,18 +151,18 @@ class ResumableStream:
         self._taken_back = mark or self._taken_back
         return mark
 
-    async def follow(self, reader: web.Request, number: int, tail: LogTail) -> AsyncGenerator[bytes, None]:
-        """Yield the events from this one on. It waits by `tail`.
+    async def follow(self, reader: web.Request, tail: LogTail) -> AsyncGenerator[bytes, None]:
+        """Yield the events that `tail` reads.
 
         Raises ConnectionError if another client reads now, or if an event was dropped before it was read.
         """
         log = self.log
         with tail:
             while self._reader is reader:
-                if number < log.first:
+                if tail.number < log.first:
                     raise ConnectionError("events were dropped before they were read")
-                if number < log.end:
-                    data, number, self._seen = log.read(number), log.end, log.written
+                if tail.number < log.end:
+                    data = tail.read()
                     self._read.set()
                     yield data
                 elif log.closed:
@@ -175,7 +173,7 @@ class ResumableStream:
 
     def must_wait(self, size: int) -> bool:
         """True if an event of this size must wait: with it, the log would drop what the client has not read."""
-        unread = self.log.written - self._seen
+        unread = self.log.written - self.log.seen
         if self._reader is None or unread <= 0:
             return False
         return unread + size > self._limit or (self._budget is not None and not self._budget.has_room(size))

@@ -264,12 +264,12 @@ class ResumableStreams:
 
     async def _send(self, request: web.Request, stream: ResumableStream, number: int) -> web.StreamResponse:
         """Send the events of a stream from this one on to the client that is attached."""
-        timeouts, tail = self._services.config.server.timeouts, LogTail(stream.log)
+        timeouts, tail = self._services.config.server.timeouts, LogTail(stream.log, number)
         response, ping = EventStream(headers=stream.headers), numbered_ping_of(stream.client)
         if request.version < HttpVersion11:
             response.force_close()
         try:
-            await send_log(request, response, stream.follow(request, number, tail), tail, timeouts, ping)
+            await send_log(request, response, stream.follow(request, tail), tail, timeouts, ping)
         except ConnectionError:
             abort(request)
         finally:

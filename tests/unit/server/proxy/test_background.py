@@ -217,7 +217,7 @@ async def test_a_client_that_reads_too_slowly_gets_an_error() -> None:
     async with stateful(CHAT, StateOptions(kind="memory", background_bytes=6000)) as state:
         stream = await state.sdk.responses.create(model="sim-stall", input="Hi", background=True, stream=True)
         run = background(state).get("", (await anext(stream)).response.id)
-        reader = run.follow(-1, LogTail(run.log))
+        reader = run.follow(LogTail(run.log))
         assert b"response.created" in await anext(reader)
         for _ in range(30):
             run.log.append(b"x" * 300)

@@ -81,6 +81,25 @@ def test_other_bytes_count_too_and_the_last_event_of_an_open_log_stays() -> None
     assert budget.used == 0
 
 
+def test_a_budget_counts_what_open_logs_keep_within_a_4096th_of_its_limit() -> None:
+    whole = LogBudget(10**6)
+    budget = LogBudget(4096 * 50, whole)
+    first, second = EventLog(10**6, budget), EventLog(10**6, budget)
+    for number in range(1000):
+        for log in (first, second):
+            log.append(frame(number))
+        kept = first.size + second.size
+        assert kept - 2 * 50 <= budget.used <= kept
+        assert budget.used == whole.used
+    first.close()
+    assert first.size <= budget.used <= first.size + second.size
+    second.close()
+    assert budget.used == whole.used == first.size + second.size
+    first.clear()
+    second.clear()
+    assert budget.used == whole.used == 0
+
+
 async def read_to_end(log: EventLog, tail: LogTail) -> list[int]:
     """The ends of the log that a reader saw."""
     seen = []

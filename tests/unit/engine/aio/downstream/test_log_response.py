@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from dragoman.aio import EventLog, EventStream, LogTail, Timeouts, send_log
+from dragoman.aio.batch_slices import WRITE_SLICE
 from support.gateways import served
 from support.waiting import until
 
@@ -18,13 +19,11 @@ PING = b": ping\n\n"
 
 
 async def events(log: EventLog, tail: LogTail, fails: bool = False) -> AsyncGenerator[bytes, None]:
-    number = 0
     with tail:
         while True:
-            if number < log.end:
-                data, number = log.read(number), log.end
-                yield data
-            elif fails and number:
+            if tail.number < log.end:
+                yield tail.read()
+            elif fails and tail.number:
                 raise ConnectionError("another client")
             elif log.closed:
                 return
@@ -70,6 +69,32 @@ async def test_what_is_added_is_sent_until_the_end(plain: bool) -> None:
                 assert await each.read() == b"data: 49\n\n"
         await until(lambda: ended == ["whole", "whole"])
         assert not log._tails
+
+
+async def test_each_event_is_sent_once_and_in_order_to_clients_of_any_speed() -> None:
+    """One that reads gets an event by the call that adds it; one that does not gets it when it reads."""
+    log, ended, size = EventLog(10**9), list[str](), 0
+    # The first fill the buffers of the connection; one is longer than what is written in a turn.
+    frames = [b"data: %d %b\n\n" % (number, b"x" * (100_000 if number < 80 else number)) for number in range(200)]
+    frames[150] = b"data: 150 %b\n\n" % (b"y" * (WRITE_SLICE + 9))
+    async with served(app(log, Timeouts(), ended)) as (url, _), aiohttp.ClientSession(read_bufsize=1024) as session:
+        async with session.get(url) as quick, session.get(url) as slow:
+            for frame in frames:
+                log.append(frame)
+                assert await quick.content.readexactly(len(frame)) == frame
+            (first, second), written = log._tails, log.written
+            assert {first.number, second.number} != {log.end}, "one was not written to"
+            assert log.seen == written
+            for frame in frames:
+                assert await slow.content.readexactly(len(frame)) == frame
+                size += len(frame)
+            await until(lambda: first.waits and second.waits)
+            log.append(b"data: last\n\n")
+            assert first.number == second.number == log.end, "both were written to by the call"
+            log.close()
+            assert await quick.read() == await slow.read() == b"data: last\n\n"
+        await until(lambda: ended == ["whole", "whole"])
+    assert size == written
 
 
 async def test_heartbeats_are_sent_in_pauses() -> None:

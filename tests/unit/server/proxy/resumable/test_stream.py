@@ -39,7 +39,7 @@ async def test_a_client_reads_what_was_written_and_what_is_written_later() -> No
     await writer.write(event(0))
     client: Any = Connection()
     stream.attach(client)
-    reading = stream.follow(client, 0, LogTail(stream.log))
+    reading = stream.follow(client, LogTail(stream.log))
     assert await anext(reading) == b"data: 0\nid: req_1.0\n\n"
     later = asyncio.ensure_future(anext(reading))
     await turns()
@@ -63,7 +63,7 @@ async def test_the_stream_waits_for_a_client_that_reads_slowly_and_for_no_other(
     writing = asyncio.ensure_future(writer.write(event(50)))
     await turns()
     assert not writing.done()
-    reading = stream.follow(client, first, LogTail(stream.log))
+    reading = stream.follow(client, LogTail(stream.log, first))
     seen = [await anext(reading)]
     await writing
     # A batch that is longer than the log arrives whole, and so does an event that is.
@@ -90,7 +90,7 @@ async def test_a_client_that_missed_events_is_cut() -> None:
     await writer.write(b"".join(map(event, range(9))))
     stream.attach(client)
     with pytest.raises(ConnectionError, match="dropped"):
-        await anext(stream.follow(client, 0, LogTail(stream.log)))
+        await anext(stream.follow(client, LogTail(stream.log)))
     timers.stop()
 
 
@@ -99,7 +99,7 @@ async def test_the_last_client_replaces_the_one_before() -> None:
     first: Any = Connection()
     second: Any = Connection()
     stream.attach(first)
-    reading = asyncio.ensure_future(anext(stream.follow(first, 0, LogTail(stream.log))))
+    reading = asyncio.ensure_future(anext(stream.follow(first, LogTail(stream.log))))
     await turns()
     stream.attach(second)
     assert first.aborted
