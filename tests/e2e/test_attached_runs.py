@@ -337,6 +337,61 @@ async def test_another_process_goes_on_with_streams(kind: str, state: str, tmp_p
             assert len(up.rows()) == len(begun)
 
 
+@KINDS
+async def test_a_process_that_stops_leaves_its_runs_to_another(kind: str, tmp_path: Path) -> None:
+    """The lease is not waited for, nothing is cancelled at the upstream, and clients resume what they read."""
+    async with upstream(kind, tmp_path) as up:
+        text = "[server]\nstop_drain = 0\n" + await asyncio.to_thread(up.config.read_text)
+        await asyncio.to_thread(up.config.write_text, text)
+        await passes_on(up)
+
+
+async def passes_on(up: Up) -> None:
+    async with up.gateway() as (other, there):
+        async with up.gateway() as (stopped, here):
+            response_id, seen = await begin(up, here, "streamed", stream=True)
+            quiet, _ = await begin(up, here, "polled", stream=False)
+            client = DIRECTIONS[0]
+            stream_id, read = await open_stream(up, here, client)
+            stopped.process.terminate()
+            assert await stopped.ends() == 0
+        for each in (response_id, quiet):
+            assert (await up.get(there, each))["status"] in {"in_progress", "completed"}
+        for each in (response_id, quiet):
+            found = await up.ends(there, each)
+            assert found["status"] == "completed"
+            assert found["output"][-1]["content"][0]["text"]
+        async with up.session.get(f"{there}/v1/responses/{response_id}?stream=true") as reply:
+            frames = frames_of(await reply.read())
+        assert frames[: len(seen)] == seen
+        assert [data_of(frame)["sequence_number"] for frame in frames] == list(range(len(frames)))
+        assert frames[-1].startswith(b"event: response.completed\n")
+        rest: list[bytes] = []
+
+        async def resumed() -> bool:
+            nonlocal rest
+            headers = {RESUME: f"{stream_id}.{len(read) - 1}"}
+            async with up.session.post(there + client.path, json=client.body, headers=headers) as reply:
+                if reply.status != 200:
+                    return False
+                try:
+                    rest = frames_of(await reply.read())
+                except aiohttp.ClientError:
+                    return False
+                return True
+
+        await until_true(resumed, 90)
+        assert client.is_last(rest[-1])
+        assert up.cancelled == []
+        assert set(up.posts.values()) == {1}
+        assert len(up.attached) == 3
+        await until(lambda: len(up.rows()) == 3)
+        assert [row["ended"] for row in up.rows()] == ["completed"] * 3
+        other.process.terminate()
+        assert await other.ends() == 0
+        assert len(up.rows()) == 3
+
+
 async def test_a_run_outlives_two_processes(tmp_path: Path) -> None:
     async with upstream("redis", tmp_path) as up, up.gateway() as (last, there):
         async with up.gateway() as (first, here):

@@ -39,6 +39,7 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.reply_headers import add_event_stream, event_stream
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
+from dragoman_server.proxy.resumable.stream import abort
 from dragoman_server.proxy.runs.interface import LostRun, Marks, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
@@ -89,6 +90,7 @@ class BackgroundRuns:
         self._runs: dict[tuple[str, str], BackgroundRun] = {}
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
         self._shared = shared
         self._services = services
         self._usage = usage = services.instruments.usage
@@ -101,7 +103,7 @@ class BackgroundRuns:
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
         run = self._runs.get((owner, run_id))
-        return run if run is not None and run.accepted else None
+        return run if run is not None and run.accepted and not run.taken else None
 
     def check_room(self, owner: str) -> None:
         """Raise DragomanError (429) if the owner has too many runs, or all hold too much.
@@ -174,6 +176,8 @@ class BackgroundRuns:
         if run.shared is not None:
             run.shared.attach = handover
             await self._flush(run)
+            if self._stopping:
+                self._pass_on(run)
 
     async def _flush(self, run: BackgroundRun) -> None:
         """Write what is new of a run for other processes. If that fails, it is tried again later."""
@@ -183,14 +187,27 @@ class BackgroundRuns:
 
     def _marked(self, run: BackgroundRun, marks: Marks | None) -> None:
         """End a run that was cancelled elsewhere, or that another process has taken, as its lease was over."""
+        if run.taken:
+            return
         if marks is None:
-            run.taken = True
-            if run.attachment is not None:
-                run.attachment.is_taken = True
+            run.leave()
             log.warning("a response in the background ends here: another process has taken it, as its lease was over")
-            run.stop()
         elif marks.cancelled and not run.ended:
             self._begin_task(self.cancel(run))
+
+    def stop(self) -> None:
+        """Leave each run whose upstream generates it in the background to another process: this one stops."""
+        self._stopping = True
+        if self._shared is not None:
+            self._shared.stop()
+        for run in list(self._runs.values()):
+            if run.shared is not None and run.shared.can_pass_on:
+                self._pass_on(run)
+
+    def _pass_on(self, run: BackgroundRun) -> None:
+        if not (run.ended or run.taken):
+            log.info("a response in the background is left to another process: this one stops")
+            run.leave()
 
     async def _run(
         self, run: BackgroundRun, request: web.Request, payload: Json, scope: RequestScope
@@ -212,8 +229,10 @@ class BackgroundRuns:
         headers = {"x-request-id": request_id, OWN_ID: request_id}
         if isinstance(run, BackgroundRun):
             stream, tail = event_stream(headers), LogTail(run.log, after + 1)
-            with suppress(ConnectionError):  # a client that leaves ends nothing
+            try:
                 await send_log(request, stream, run.follow(tail), tail, self._timeouts(), PING)
+            except ConnectionError:  # a client that leaves ends nothing
+                abort(request)
             return stream
         assert self.elsewhere is not None
         add_event_stream(headers)
@@ -290,7 +309,7 @@ class BackgroundRuns:
             return RejoinedStream(inner, run.log, timers, first, frames, run.on_event, diverged)
 
         is_known = await exchange.run(open_stream)
-        if not run.ended and not (is_known and run.log.end > end):
+        if not (run.ended or run.taken) and not (is_known and run.log.end > end):
             self._end(run, failed_response(json_loads(run.state), STOPPED))
 
     async def close(self) -> None:
@@ -306,11 +325,19 @@ class BackgroundRuns:
         await asyncio.wait((run.task,))
         receipt = scope.receipt
         scope.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
+        if run.taken and run.shared is not None and self._shared is not None:
+            await self._shared.pass_on(run.shared)
         if receipt.is_held:
             # This renews the lease, or finds that it was over, and another process books the run. The row comes before
             # the end that others see: a run that has not ended there is booked by the process that takes it.
-            await self._flush(run)
+            if not run.taken:
+                await self._flush(run)
             await self._usage.book_held(receipt.request_id, elsewhere=run.taken)
+        if run.taken:  # its state is the other process's
+            run.log.close()
+            self._forget(key)
+            run.finished.set_result(None)
+            return
         failed, stored = _failed(run), True
         is_known = run.accepted and not (failed is not None and run.streamed)  # else the client got the error
         if not is_known:

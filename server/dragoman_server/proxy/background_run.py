@@ -130,6 +130,13 @@ class BackgroundRun:
         elif self.task is not None:
             self.task.cancel()
 
+    def leave(self) -> None:
+        """End the exchange, and nothing else: another process goes on with the run, or has ended it."""
+        self.taken = True
+        if self.attachment is not None:
+            self.attachment.is_taken = True
+        self.stop()
+
     async def settled(self) -> None:
         """Wait until the client can be answered: accepted, begun, or failed."""
         await asyncio.shield(self._ready)
@@ -140,7 +147,10 @@ class BackgroundRun:
             self._ready.set_result(None)
 
     async def follow(self, tail: LogTail) -> AsyncGenerator[bytes, None]:
-        """Yield the events that `tail` reads until the end."""
+        """Yield the events that `tail` reads until the end.
+
+        Raises ConnectionError if another process goes on with the run: the client can follow it there.
+        """
         log = self.log
         with tail:
             while True:
@@ -149,6 +159,8 @@ class BackgroundRun:
                     return
                 if tail.number < log.end:
                     yield tail.read()
+                elif log.closed and self.taken:
+                    raise ConnectionError("another process goes on with the run")
                 elif log.closed:
                     return
                 else:

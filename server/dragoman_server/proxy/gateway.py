@@ -335,6 +335,8 @@ class Gateway:
 
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
+        if self.background is not None:
+            self.background.stop()
         if self.resumable is not None:
             self.resumable.stop()
         requests = self.services.open_requests
@@ -342,6 +344,8 @@ class Gateway:
         self.leave()
         self.services.bodies.stop()
         if not await requests.wait(0.0 if self.hurried else seconds):
+            if self.resumable is not None:
+                self.resumable.pass_on()
             self.ended_by_stop = len(requests)
             requests.expire(STOPPING)
             # The server closes the connections of clients that do not read in this time.

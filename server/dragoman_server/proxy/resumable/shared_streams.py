@@ -81,6 +81,10 @@ class SharedStreams:
         if stream.shared is not None:
             self._shared.forget(stream.shared)
 
+    async def pass_on(self, own: OwnRun) -> None:
+        """Leave a stream to another process."""
+        await self._shared.pass_on(own)
+
     async def events(self, lost: LostRun) -> list[bytes]:
         """Return the events of a stream that was taken, as frames. Raises StoreError."""
         return await self._shared.stored_events(lost.name, lost.run.first, lost.run.end)

@@ -77,6 +77,7 @@ class ResumableStreams:
         self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
         """By owner."""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._passing_on: set[asyncio.Task[None]] = set()
         self._shared: SharedStreams | None = None
         self._stopping = False
 
@@ -109,14 +110,23 @@ class ResumableStreams:
         return await self._resume(request, client, wanted)
 
     def stop(self) -> None:
-        """End streams that have no client, and those whose client leaves from now on: no client may come back."""
+        """End streams that have no client, and those whose client leaves from now on: no client may come back.
+
+        Those that another process can go on with are left to it.
+        """
         self._stopping = True
         for stream in list(self._streams.values()):
-            if not (stream.is_read or stream.elsewhere):
+            if not (stream.is_read or self._pass_on(stream) or stream.elsewhere):
                 stream.stop()
+
+    def pass_on(self) -> None:
+        """Leave the streams that clients read to other processes as far as those can go on with them."""
+        for stream in list(self._streams.values()):
+            self._pass_on(stream)
 
     async def close(self) -> None:
         """Cancel what runs, and wait for its end."""
+        await asyncio.gather(*self._passing_on)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -319,12 +329,29 @@ class ResumableStreams:
             self._read_elsewhere(stream, marks.reader)
             return
         own, stream.shared = stream.shared, None
-        if own is not None and own.is_attached and stream.attachment is not None and stream.owner is not None:
-            # Its clients resume it there.
+        if own is not None and own.is_attached:
+            self._end_here(stream)
+
+    def _end_here(self, stream: ResumableStream) -> None:
+        """End a stream that another process goes on with. Its clients resume it there."""
+        if stream.attachment is not None and stream.owner is not None:
             stream.attachment.is_taken = True
             self._forget((stream.owner, stream.request_id))
             stream.abort_reader()
             stream.stop()
+
+    def _pass_on(self, stream: ResumableStream) -> bool:
+        """Leave a stream to another process. Return False if none can go on with it."""
+        own = stream.shared
+        if own is None or self._shared is None or stream.log.closed or not own.can_pass_on:
+            return False
+        log.info("%s is left to another process: this one stops", stream.request_id)
+        stream.shared = None
+        self._end_here(stream)
+        task = asyncio.get_running_loop().create_task(self._shared.pass_on(own))
+        self._passing_on.add(task)
+        task.add_done_callback(self._passing_on.discard)
+        return True
 
     # --- streams of other processes ----------------------------------------------------------------------------------
 
@@ -391,7 +418,8 @@ class ResumableStreams:
     def _leave(self, stream: ResumableStream) -> None:
         """End a stream that has no client, later if it can be resumed."""
         if stream.owner is None or self._stopping:
-            stream.stop()
+            if not self._pass_on(stream):
+                stream.stop()
         else:
             later = asyncio.get_running_loop().call_later
             stream.leaving = later(self._options.seconds, self._give_up, stream)

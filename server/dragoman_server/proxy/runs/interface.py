@@ -158,6 +158,10 @@ class RunStore(Protocol):
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
         ...
 
+    async def release(self, host: str, name: RunId) -> None:
+        """End the lease of a run that goes on, if it is this host's. It has no host until another process takes it."""
+        ...
+
     async def remove(self, names: Sequence[RunId]) -> None:
         """Delete runs."""
         ...

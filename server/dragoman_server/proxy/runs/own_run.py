@@ -61,6 +61,11 @@ class OwnRun:
         self.state, self.kept = state, kept
 
     @property
+    def can_pass_on(self) -> bool:
+        """True if another process can go on with it."""
+        return self.kept is None and (self.is_attached or self.attach is not None)
+
+    @property
     def has_news(self) -> bool:
         """True if it has something else to write than its lease."""
         log = self.log

@@ -103,6 +103,10 @@ class RedisRunStore:
             for name, *numbers, head, state, request, attach in found
         ]
 
+    async def release(self, host: str, name: RunId) -> None:
+        """End the lease of a run that goes on, if it is this host's. It has no host until another process takes it."""
+        await self._connection.run(scripts.RELEASE, self._keys, (host, _name(name)))
+
     async def remove(self, names: Sequence[RunId]) -> None:
         """Delete runs."""
         await self._connection.run(scripts.REMOVE, self._keys, [_name(name) for name in names])

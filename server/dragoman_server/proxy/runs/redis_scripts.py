@@ -170,6 +170,18 @@ return found
 """
 )
 """Arguments: host, lease, most runs."""
+RELEASE = (
+    _COMMON
+    + """
+local run = K .. ':run:' .. ARGV[2]
+local had = call('HMGET', run, 'host', 'running')
+if had[1] == ARGV[1] and had[2] == '1' then
+  call('HSET', run, 'host', '')
+  call('ZADD', K .. ':leases', text(now), ARGV[2])
+end
+"""
+)
+"""Arguments: host, name."""
 REMOVE = (
     _COMMON
     + """

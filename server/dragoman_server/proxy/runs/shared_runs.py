@@ -83,6 +83,8 @@ class SharedRuns:
         self._own: dict[RunId, OwnRun] = {}
         self._removed: list[RunId] = []
         self._readers: list[RunReader] = []
+        self._takes = True
+        """False once no run of another process is taken."""
         self._lock = asyncio.Lock()
         """Held by a write: a run must not be written twice at a time."""
         self._wake = asyncio.Event()
@@ -142,6 +144,25 @@ class SharedRuns:
     async def flush(self, run: OwnRun) -> None:
         """Write what a run has to write. Raises StoreError; then it is written later."""
         await self._write((run,))
+
+    def stop(self) -> None:
+        """Take no run of another process from now on."""
+        self._takes = False
+
+    async def pass_on(self, run: OwnRun) -> None:
+        """Write what is new of a run, and leave it to another process, which takes it soon.
+
+        If the store fails, that takes it once the lease is over.
+        """
+        try:
+            await self._write((run,))
+            async with self._lock:
+                self._own.pop(run.name, None)
+                await self._store.release(self.host, run.name)
+        except StoreError as error:
+            log.warning("%s is left to another process, but its lease stays a while: %s", run.name.id, error)
+        finally:
+            self._own.pop(run.name, None)
 
     def forget(self, run: OwnRun) -> None:
         """Delete a run soon."""
@@ -248,12 +269,15 @@ class SharedRuns:
                 await self._store.remove(some)
                 del self._removed[: len(some)]
         await self._read()
-        if now >= self._search_at:
+        if self._takes and now >= self._search_at:
             self._search_at = now + SEARCH_INTERVAL
             # After the store was away, all leases have ended, and the hosts renew them first.
             is_settled = self._answers_since is not None and now - self._answers_since >= LEASE
             for lost in await self._store.take(self.host, RUNS_AT_ONCE if is_settled else 0):
-                await self._end(lost)
+                if self._takes:
+                    await self._end(lost)
+                else:
+                    await self._store.release(self.host, lost.name)
         if self._answers_since is None:
             self._answers_since = self._clock()
 

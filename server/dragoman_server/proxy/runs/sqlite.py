@@ -138,6 +138,15 @@ class SqliteRunStore:
 
         return await self._file.run(work)
 
+    async def release(self, host: str, name: RunId) -> None:
+        """End the lease of a run that goes on, if it is this host's. It has no host until another process takes it."""
+
+        def work(db: sqlite3.Connection) -> None:
+            values = {**_named(name, self._clock()), "host": host}
+            db.execute(f"UPDATE runs SET host = '', lease = :now {_NAMED} AND running AND host = :host", values)
+
+        await self._file.run(work)
+
     async def remove(self, names: Sequence[RunId]) -> None:
         """Delete runs."""
 

@@ -175,6 +175,24 @@ async def test_a_run_that_lost_its_host_is_taken_once(store: RunStore, monkeypat
     assert await store.begin(new(RunId(NAME.owner, "resp_2"), most=1))
 
 
+async def test_a_run_that_is_released_is_taken_at_once(store: RunStore) -> None:
+    await store.begin(new())
+    await store.write("a", [Change(NAME, 0, [Entry(2, 2, b"data")], attach=b"how")])
+    await store.release("b", NAME)
+    assert await store.take("b", 9) == [], "it is not its own"
+    await store.release("a", NAME)
+    assert await store.write("a", [Change(NAME, 0, [Entry(9, 1, b"late")], b"late")]) == [None]
+    found = await store.get(NAME)
+    assert found is not None
+    assert (found.running, found.end, found.state) == (True, 2, b"queued")
+    (lost,) = await store.take("b", 9)
+    assert (lost.name, lost.attach, lost.run.end) == (NAME, b"how", 2)
+    assert await store.take("c", 9) == []
+    await store.write("b", [Change(NAME, kept=600.0)])
+    await store.release("b", NAME)
+    assert await store.take("c", 9) == [], "one that has ended is not taken"
+
+
 async def test_a_read_has_a_limit_of_bytes(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("redis", "sqlite"):
         monkeypatch.setattr(f"dragoman_server.proxy.runs.{module}.READ_BYTES", 10)

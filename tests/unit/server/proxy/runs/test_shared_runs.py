@@ -13,7 +13,14 @@ from dragoman.aio import EventLog
 from dragoman.threads import NodeCipher, StoreError
 from dragoman_server.proxy.runs.interface import LEASE, LostRun, Marks, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
-from dragoman_server.proxy.runs.shared_runs import DEFECT_INTERVAL, INTERVAL, MARKS_INTERVAL, RUNS_AT_ONCE, SharedRuns
+from dragoman_server.proxy.runs.shared_runs import (
+    DEFECT_INTERVAL,
+    INTERVAL,
+    MARKS_INTERVAL,
+    RUNS_AT_ONCE,
+    SEARCH_INTERVAL,
+    SharedRuns,
+)
 from dragoman_server.proxy.runs.sqlite import SqliteRunStore
 from support.clocks import Clock
 from support.thread_stores import KEY
@@ -315,3 +322,73 @@ async def test_a_process_goes_on_with_a_run_that_another_has_lost(processes: Pro
     found = await mine.get(NAME)
     assert found is not None
     assert not found.running
+
+
+async def test_a_run_is_passed_on_with_all_its_events_before_its_lease_is_over(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    marks, taken = list[Marks | None](), list[LostRun]()
+    await processes.turn(LEASE)
+    run = await begin(mine, marks)
+    assert run.log is not None
+    assert not run.can_pass_on
+    run.attach = b"how"
+    assert run.can_pass_on
+    run.log.append(b"one\n\n")
+
+    async def go_on(_: OwnRun, lost: LostRun) -> None:
+        taken.append(lost)
+
+    mine.end_lost["test"] = other.end_lost["test"] = go_on
+    mine.stop()
+    await mine.pass_on(run)
+    run.log.append(b"late\n\n")
+    await processes.turn(SEARCH_INTERVAL, mine)
+    assert (taken, marks) == ([], [Marks(False, "")]), "it takes nothing back, and writes no more"
+    await processes.turn(0.0, other)
+    ((name, found, _, attach),) = taken
+    assert (name, found.running, found.end, attach) == (NAME, True, 1, b"how")
+    await processes.turn(LEASE)
+    await mine.flush(run)
+    assert marks[-1] is None
+    assert await end_of(other) == 1
+
+
+async def test_what_a_process_takes_while_it_stops_is_left_to_the_next(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other, third = [await processes.add() for _ in range(3)]
+    taken: list[SharedRuns] = []
+    for each in (other, third):
+
+        async def go_on(run: OwnRun, lost: LostRun, each: SharedRuns = each) -> None:
+            taken.append(each)
+            run.end(b"", 9.0)
+
+        each.end_lost["test"] = go_on
+    await begin(mine)
+    take = other._store.take
+
+    async def stop_meanwhile(*args: Any) -> Any:
+        found = await take(*args)
+        other.stop()
+        return found
+
+    monkeypatch.setattr(other._store, "take", stop_meanwhile)
+    await processes.turn(LEASE * 1.5, other, third)
+    await processes.turn(SEARCH_INTERVAL, third)
+    assert taken == [third]
+
+
+async def test_a_lease_that_cannot_be_given_up_ends_by_itself(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = await processes.add()
+    run = await begin(mine)
+
+    async def fail(*_: Any) -> Any:
+        raise StoreError("away")
+
+    monkeypatch.setattr(mine._store, "write", fail)
+    await mine.pass_on(run)
+    assert "its lease stays a while: away" in caplog.text
+    assert not mine._own
