@@ -79,6 +79,8 @@ class Up:
     cancelled: list[str] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
     """The texts of the requests that are not in the background."""
+    connections: list[Any] = field(default_factory=list)
+    """Those of the requests for a stream."""
     forgets: bool = False
     """True once it has forgotten all responses."""
 
@@ -140,6 +142,7 @@ async def upstream(kind: str, folder: Path) -> AsyncIterator[Up]:
             up.cancelled.append(request.path.split("/")[-2])
         elif request.method == "POST":
             body = await request.json()
+            up.connections.append(request.transport)
             up.posts[text_in(body)] += 1
             if "background" not in body:
                 up.plain.append(text_in(body))
@@ -147,6 +150,7 @@ async def upstream(kind: str, folder: Path) -> AsyncIterator[Up]:
                 assert (body["background"], body["store"], body["stream"]) == (True, True, True)
         else:
             assert request.query["stream"] == "true"
+            up.connections.append(request.transport)
             up.attached.append(request.path.split("/")[-1])
             if up.forgets:
                 return web.json_response(
@@ -390,6 +394,42 @@ async def passes_on(up: Up) -> None:
         other.process.terminate()
         assert await other.ends() == 0
         assert len(up.rows()) == 3
+
+
+@KINDS
+async def test_a_connection_that_breaks_is_attached_again_by_the_same_process(kind: str, tmp_path: Path) -> None:
+    async with upstream(kind, tmp_path) as up, up.gateway() as (_, here):
+        client = DIRECTIONS[0]
+        body = {"model": "sim-long-400", "input": "streamed", "background": True, "stream": True}
+        bodies = {"/v1/responses": body, client.path: {**client.body, "model": "sim-long-400"}}
+        texts = set()
+        for path, sent in bodies.items():
+            begun = len(up.connections)
+            async with up.session.post(here + path, json=sent, headers={RESUME: "true"}) as reply:
+                assert reply.status == 200, await reply.text()
+                frames: list[bytes] = []
+                for breaks in range(1, 4):
+                    have = len(frames) + 5
+                    while len(frames) < have:
+                        frames.append(await next_event(reply.content))
+                    (broken,) = up.connections[begun + breaks - 1 :]
+                    broken.abort()
+                    await until(lambda number=begun + breaks: len(up.connections) > number, 60)  # type: ignore[misc]
+                frames += frames_of(await reply.read())
+            if path == client.path:
+                assert client.is_last(frames[-1])
+                texts.add("".join(client.text(frame) for frame in frames))
+            else:
+                assert [data_of(frame)["sequence_number"] for frame in frames] == list(range(len(frames)))
+                assert frames[-1].startswith(b"event: response.completed\n")
+                texts.add("".join(data_of(each)["delta"] for each in frames if b"output_text.delta" in each[:40]))
+        assert len(texts) == 1, "each is the whole text"
+        assert "" not in texts
+        assert set(up.posts.values()) == {1}
+        assert len(up.attached) == 6
+        assert up.cancelled == []
+        await until(lambda: len(up.rows()) == 2)
+        assert [row["ended"] for row in up.rows()] == ["completed"] * 2
 
 
 async def test_a_run_outlives_two_processes(tmp_path: Path) -> None:

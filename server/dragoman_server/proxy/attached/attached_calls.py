@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 from dragoman import DragomanError
@@ -30,12 +32,13 @@ _BUSY = (408, 409, 429)
 
 
 class AttachedCalls:
-    """Sends the requests of one gateway."""
+    """Sends the requests of one gateway. `sleep` waits for so many seconds."""
 
-    __slots__ = ("_services",)
+    __slots__ = ("_services", "_sleep")
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._services = services
+        self._sleep = sleep
 
     def provider_of(self, handover: Handover) -> Provider | None:
         """Return the provider of a run, with the key that was used; None if it is configured no more."""
@@ -50,14 +53,53 @@ class AttachedCalls:
 
         Raises the error by which the timers end it.
         """
-        why = ""
-        for number in range(TRIES):
+        answer = await self._open(handover, timers, "stream=true", 0, lambda: None)
+        if answer is None:
+            return None
+        cancel, rejoin = partial(self._cancel, handover, attachment), partial(self.rejoin, handover, timers)
+        return BackgroundReply(answer, cancel, rejoin, None, handover.response_id)
+
+    async def rejoin(
+        self, handover: Handover, timers: StreamTimers, response_id: str, number: int, fruitless: int
+    ) -> UpstreamResponse | None:
+        """Return the stream of a response after an event, as `open` does; `fruitless` tries were made before.
+
+        It may be awaited outside of a task.
+        """
+        ended: BaseException | None = None
+
+        def fail(error: BaseException) -> None:
+            nonlocal ended
+            ended = error
+            task.cancel()
+
+        query = f"stream=true&starting_after={number}"
+        work = self._open(
+            replace(handover, response_id=response_id), timers, query, fruitless, lambda: timers.attach(fail)
+        )
+        task = asyncio.get_running_loop().create_task(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if ended is None:
+                raise
+            raise ended from None
+
+    async def _open(
+        self, handover: Handover, timers: StreamTimers, query: str, first: int, attach: Callable[[], None]
+    ) -> UpstreamResponse | None:
+        """Request the stream, from the try of this number on. `attach` lets the timers end a pause."""
+        why = "it broke too often without a new event"
+        for number in range(first, TRIES):
+            pause = PAUSE * 2 ** (number - 1)
             if number:
-                await asyncio.sleep(PAUSE * 2 ** (number - 1))
-                timers.restart()
-            answer, why = await self._try_open(handover, timers)
+                timers.restart(pause)
+                attach()
+                await self._sleep(pause)
+            timers.restart()
+            answer, why = await self._try_open(handover, timers, query)
             if answer is not None and answer.status == 200:
-                return BackgroundReply(answer, partial(self._cancel, handover, attachment), None, handover.response_id)
+                return answer
             if answer is not None:
                 why = f"status {answer.status}"
                 await answer.close()
@@ -66,12 +108,14 @@ class AttachedCalls:
         log.warning("%s cannot be attached at %s: %s", handover.response_id, handover.provider, why)
         return None
 
-    async def _try_open(self, handover: Handover, timers: StreamTimers) -> tuple[UpstreamResponse | None, str]:
+    async def _try_open(
+        self, handover: Handover, timers: StreamTimers, query: str
+    ) -> tuple[UpstreamResponse | None, str]:
         provider = self.provider_of(handover)
         if provider is None or not is_response_id(handover.response_id):
             return None, "the provider is configured no more"
         headers = self._services.upstream_requests.headers_about(provider, {})
-        url = provider.endpoint(f"responses/{handover.response_id}", "stream=true")
+        url = provider.endpoint(f"responses/{handover.response_id}", query)
         timeouts = self._services.config.server.timeouts
         call = request_to(provider, url, headers, b"", True, timeouts, "GET")
         try:

@@ -70,7 +70,8 @@ class BackgroundTransport:
         )
         self._body = b""
         cancel = partial(self._cancel, handover)
-        return BackgroundReply(response, cancel, partial(self._known, handover))
+        rejoin = partial(self._calls.rejoin, handover, timers)
+        return BackgroundReply(response, cancel, rejoin, partial(self._known, handover))
 
     async def _known(self, handover: Handover, response_id: str) -> None:
         """Share what another process needs, before the client gets an event of the response."""

@@ -273,13 +273,17 @@ class SharedRuns:
             self._search_at = now + SEARCH_INTERVAL
             # After the store was away, all leases have ended, and the hosts renew them first.
             is_settled = self._answers_since is not None and now - self._answers_since >= LEASE
-            for lost in await self._store.take(self.host, RUNS_AT_ONCE if is_settled else 0):
-                if self._takes:
-                    await self._end(lost)
-                else:
-                    await self._store.release(self.host, lost.name)
+            await self._take(RUNS_AT_ONCE if is_settled else 0)
         if self._answers_since is None:
             self._answers_since = self._clock()
+
+    async def _take(self, most: int) -> None:
+        """Take runs that have lost their host. Raises StoreError."""
+        for lost in await self._store.take(self.host, most):
+            if self._takes:
+                await self._end(lost)
+            else:  # it stops since then
+                await self._store.release(self.host, lost.name)
 
     def _due(self, *, all_runs: bool) -> Iterator[OwnRun]:
         """Yield the runs to write. They are looked for at the first step: others may begin before the lock is taken."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dragoman.aio import StreamTimers, Timeouts
+from dragoman.aio import ClientGone, StreamTimers, Timeouts
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.proxy.attached import attached_calls
 from dragoman_server.proxy.attached.attached_calls import TRIES, AttachedCalls
@@ -51,6 +52,51 @@ async def test_the_stream_is_requested_again_while_the_upstream_is_away(
     if answer is not None:  # it has not ended, so it is cancelled
         await answer.close()
         assert upstream.urls[tries:] == ["POST /responses/resp_1/cancel"]
+
+
+@pytest.mark.parametrize(
+    ("fruitless", "replies", "pauses", "found"),
+    [
+        (0, [OK], [], True),
+        (0, [AWAY, (503, b""), OK], [1.0, 2.0], True),
+        (3, [(503, b""), OK], [4.0, 8.0], True),
+        (0, [AWAY] * TRIES, [1.0, 2.0, 4.0, 8.0, 16.0], False),
+        (0, [(404, b"{}")], [], False),
+        (TRIES, [], [], False),
+    ],
+)
+async def test_a_connection_is_replaced_with_longer_pauses_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, fruitless: int, replies: list[Any], pauses: list[float], found: bool
+) -> None:
+    monkeypatch.undo()  # the pauses are those of the module
+    upstream, timers, slept = Upstream(*replies), StreamTimers(Timeouts()), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    made = AttachedCalls(gateway_of(upstream).services, sleep)
+    answer = await made.rejoin(replace(HANDOVER, response_id=""), timers, "resp_1", 7, fruitless)
+    timers.stop()
+    assert (answer is not None) is found
+    assert slept == pauses
+    assert set(upstream.urls) <= {"GET /responses/resp_1?stream=true&starting_after=7"}
+    assert len(upstream.requests) == len(replies)
+
+
+async def test_the_timers_end_a_pause() -> None:
+    upstream, timers, waits = Upstream(AWAY), StreamTimers(Timeouts()), asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    made = AttachedCalls(gateway_of(upstream).services, sleep)
+    rejoining = asyncio.ensure_future(made.rejoin(HANDOVER, timers, "resp_1", 7, 0))
+    await waits.wait()
+    timers.expire(ClientGone())
+    with pytest.raises(ClientGone):
+        await rejoining
+    timers.stop()
 
 
 async def test_what_another_process_has_taken_is_not_cancelled() -> None:
