@@ -1,7 +1,7 @@
 """The store in PostgreSQL: for gateways on many machines, and for those who query what is stored.
 
-A response is stored in one round trip, when the server has committed it. Responses are stored one after the other, as
-each may need the room of others.
+A response is stored in one round trip, when the server has committed it; a second one follows if others must make room.
+Those of different conversations are stored at the same time.
 """
 
 from __future__ import annotations

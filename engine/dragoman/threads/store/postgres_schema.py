@@ -1,7 +1,11 @@
 """The tables and functions of the responses in PostgreSQL.
 
-Names are bytes, as clients choose them and PostgreSQL's texts hold no zero; `convert_from(id, 'UTF8')` shows one. Each
-function locks the row of the totals first: changes are made one after the other, and no two wait for each other.
+Names are bytes, as clients choose them and PostgreSQL's texts hold no zero; `convert_from(id, 'UTF8')` shows one.
+
+Responses are added at the same time: the sizes of all, and those of each owner, are kept in parts, and additions to
+conversations of different parts wait for nothing. All additions lock in the same order: the conversation, the owner's
+part, the part of all. While responses are removed, none are added. So no two calls wait for each other.
+What is not committed is not seen by others: additions at the same time may exceed a limit until the next one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from typing import Final
 
 from dragoman.threads.store.postgres_connection import SchemaPart
 
+_OLD_LOCK: Final = "PERFORM FROM SCHEMA.totals FOR UPDATE;"
+_ALONE: Final = "PERFORM SCHEMA.run_alone();"
 _TABLES: Final = """
     CREATE TABLE SCHEMA.responses (
         owner bytea NOT NULL, id bytea NOT NULL, root bytea NOT NULL, parent bytea, depth bigint NOT NULL,
@@ -149,8 +155,122 @@ _EXPIRE: Final = """
         RETURN gone;
     END $$;
 """
+_PARTS: Final = """
+    ALTER TABLE SCHEMA.owners ADD part integer NOT NULL DEFAULT 0;
+    ALTER TABLE SCHEMA.owners DROP CONSTRAINT owners_pkey;
+    ALTER TABLE SCHEMA.owners ADD PRIMARY KEY (owner, part);
+    ALTER TABLE SCHEMA.totals ADD part integer NOT NULL DEFAULT 0;
+    ALTER TABLE SCHEMA.totals ADD PRIMARY KEY (part);
+    ALTER TABLE SCHEMA.totals DROP used;
+    INSERT INTO SCHEMA.totals (part, nodes, size) SELECT part, 0, 0 FROM generate_series(1, 15) AS part;
+    CREATE FUNCTION SCHEMA.part_of(of_root bytea) RETURNS integer IMMUTABLE
+    LANGUAGE sql AS $$ SELECT hashtext(encode(of_root, 'hex')) & 15 $$;
+    CREATE FUNCTION SCHEMA.lock_key() RETURNS bigint
+    LANGUAGE sql AS $$ SELECT (1685217639::bigint << 32) | tableoid::bigint FROM SCHEMA.totals WHERE part = 0 $$;
+    CREATE FUNCTION SCHEMA.run_alone() RETURNS void
+    LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(SCHEMA.lock_key()); END $$;
+    CREATE FUNCTION SCHEMA.exceeds(
+        of_owner bytea, most_nodes bigint, most_size bigint, most_owned bigint, OUT own boolean, OUT whole boolean
+    )
+    LANGUAGE sql AS $$
+        SELECT (SELECT coalesce(sum(size), 0) FROM SCHEMA.owners WHERE owner = of_owner) > most_owned,
+            (SELECT sum(nodes) > most_nodes OR sum(size) > most_size FROM SCHEMA.totals)
+    $$;
+"""
+"""`used` and `number` are microseconds from here on: above all counts before. A part may be below 0, as a later
+PostgreSQL may have another `hashtext`; only sums count."""
+_COUNT_REMOVED_2: Final = """
+    CREATE OR REPLACE FUNCTION SCHEMA.count_removed(of_owner bytea, of_root bytea, gone bigint, bytes bigint)
+    RETURNS void
+    LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE SCHEMA.conversations SET nodes = nodes - gone, size = size - bytes
+            WHERE owner = of_owner AND root = of_root;
+        INSERT INTO SCHEMA.owners AS o (owner, part, size) VALUES (of_owner, SCHEMA.part_of(of_root), -bytes)
+            ON CONFLICT (owner, part) DO UPDATE SET size = o.size + excluded.size;
+        UPDATE SCHEMA.totals SET nodes = nodes - gone, size = size - bytes WHERE part = SCHEMA.part_of(of_root);
+        DELETE FROM SCHEMA.conversations WHERE owner = of_owner AND root = of_root AND nodes = 0;
+        DELETE FROM SCHEMA.owners WHERE owner = of_owner
+            AND NOT EXISTS (SELECT FROM SCHEMA.conversations WHERE owner = of_owner);
+    END $$;
+"""
+_MAKE_ROOM_2: Final = """
+    CREATE OR REPLACE FUNCTION SCHEMA.make_room(
+        of_owner bytea, most_nodes bigint, most_size bigint, most_owned bigint, at_once integer
+    ) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+    DECLARE above record; oldest record;
+    BEGIN
+        PERFORM SCHEMA.run_alone();
+        FOR turn IN 0..at_once LOOP
+            SELECT * INTO above FROM SCHEMA.exceeds(of_owner, most_nodes, most_size, most_owned);
+            IF above.own THEN
+                -- First within the owner's own limit, so that it takes no room of others.
+                SELECT owner, root INTO oldest FROM SCHEMA.conversations WHERE owner = of_owner ORDER BY used LIMIT 1;
+            ELSIF above.whole THEN
+                SELECT owner, root INTO oldest FROM SCHEMA.conversations ORDER BY used LIMIT 1;
+            ELSE
+                RETURN false;
+            END IF;
+            IF turn < at_once THEN
+                PERFORM SCHEMA.remove_conversation(oldest.owner, oldest.root);
+            END IF;
+        END LOOP;
+        RETURN true;
+    END $$;
+"""
+_PUT_2: Final = """
+    CREATE OR REPLACE FUNCTION SCHEMA.put_response(
+        at double precision, of_owner bytea, new_id bytea, of_parent bytea, new_created bigint, bytes bigint,
+        new_data bytea, ttl double precision, most_nodes bigint, most_size bigint, most_owned bigint,
+        most_depth bigint, most_tree bigint, at_once integer, OUT result text, OUT more boolean
+    )
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        moment double precision := coalesce(at, extract(epoch FROM clock_timestamp()));
+        turn bigint; its_root bytea := new_id; its_depth bigint := 1; before_nodes bigint := 0; before_size bigint := 0;
+        before_turn bigint := 0;
+    BEGIN
+        more := false;
+        PERFORM pg_advisory_xact_lock_shared(SCHEMA.lock_key());
+        IF of_parent IS NOT NULL THEN
+            SELECT r.root, r.depth + 1, c.nodes, c.size, c.used
+                INTO its_root, its_depth, before_nodes, before_size, before_turn
+                FROM SCHEMA.responses r JOIN SCHEMA.conversations c USING (owner, root)
+                WHERE r.owner = of_owner AND r.id = of_parent AND c.expires > moment FOR UPDATE OF c;
+            IF NOT FOUND THEN result := 'parent'; RETURN; END IF;
+        END IF;
+        IF its_depth > most_depth THEN result := 'depth'; RETURN; END IF;
+        IF before_nodes >= most_tree THEN result := 'tree'; RETURN; END IF;
+        IF bytes + before_size > least(most_size, most_owned) OR before_nodes >= most_nodes THEN
+            result := 'large'; RETURN;
+        END IF;
+        turn := greatest((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, before_turn + 1);
+        INSERT INTO SCHEMA.responses (owner, id, root, parent, depth, created, size, number, data)
+            VALUES (of_owner, new_id, its_root, of_parent, its_depth, new_created, bytes, turn, new_data)
+            ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN result := 'exists'; RETURN; END IF;
+        INSERT INTO SCHEMA.conversations AS c (owner, root, expires, used, nodes, size)
+            VALUES (of_owner, its_root, moment + ttl, turn, 1, bytes)
+            ON CONFLICT (owner, root) DO UPDATE SET expires = excluded.expires, used = excluded.used,
+                nodes = c.nodes + 1, size = c.size + excluded.size;
+        INSERT INTO SCHEMA.owners AS o (owner, part, size) VALUES (of_owner, SCHEMA.part_of(its_root), bytes)
+            ON CONFLICT (owner, part) DO UPDATE SET size = o.size + excluded.size;
+        UPDATE SCHEMA.totals SET nodes = totals.nodes + 1, size = totals.size + bytes
+            WHERE part = SCHEMA.part_of(its_root);
+        result := 'stored';
+        SELECT own OR whole INTO more FROM SCHEMA.exceeds(of_owner, most_nodes, most_size, most_owned);
+    END $$;
+"""
+"""`make_room` follows in a call of its own if there is `more`: it runs alone."""
+_DELETE_2: Final = _DELETE.replace("CREATE", "CREATE OR REPLACE").replace(_OLD_LOCK, _ALONE)
+_EXPIRE_2: Final = _EXPIRE.replace("CREATE", "CREATE OR REPLACE").replace(_OLD_LOCK, _ALONE)
 RESPONSES: Final = SchemaPart(
-    "responses", ("".join((_TABLES, _COUNT_REMOVED, _REMOVE, _MAKE_ROOM, _PUT, _DELETE, _EXPIRE)),)
+    "responses",
+    (
+        "".join((_TABLES, _COUNT_REMOVED, _REMOVE, _MAKE_ROOM, _PUT, _DELETE, _EXPIRE)),
+        "".join((_PARTS, _COUNT_REMOVED_2, _MAKE_ROOM_2, _PUT_2, _DELETE_2, _EXPIRE_2)),
+    ),
 )
 """A conversation is removed as a whole, so its responses refer to it by the id of their root."""
 
