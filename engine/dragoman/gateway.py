@@ -20,8 +20,7 @@
 Some are imported when they are first used, as most gateways do not use them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from dragoman.canonical.events import Event
 from dragoman.canonical.request import EFFORTS
@@ -43,6 +42,7 @@ from dragoman.dialects.shared.model_lists import (
     read_model_list,
 )
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS
+from dragoman.lazy_names import lazy_names
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.model_sizes import ModelSizes, documented_sizes
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES
@@ -73,6 +73,22 @@ if TYPE_CHECKING:
     )
     from dragoman.tokens.by_vocabulary import vocabulary_installed
     from dragoman.wire.multipart import FormField, boundary_of
+else:
+    __getattr__ = lazy_names(
+        globals(),
+        {
+            "dialects.common_prompt_prefix": "PromptAgreement PromptDigest conversation_digest",
+            "dialects.count_tokens": "TokenCounter TokenEstimate",
+            "dialects.messages.request.output_cap": "lower_cap",
+            "dialects.openai.forwarded_events": "ForwardedEvents",
+            "dialects.responses.websocket": (
+                "RESPONSE_CREATE RESPONSE_STEER ClientFrame OutputItems error_frame heartbeat_frame join_items "
+                "steer_failed_frame stream_id_tail warm_up_frames"
+            ),
+            "tokens.by_vocabulary": "vocabulary_installed",
+            "wire.multipart": "FormField boundary_of",
+        },
+    )
 
 __all__ = (
     "AUDIO_TOKENS",
@@ -139,39 +155,3 @@ __all__ = (
     "warm_up_frames",
     "written_duration",
 )
-
-_WEBSOCKET: Final = (
-    "RESPONSE_CREATE",
-    "RESPONSE_STEER",
-    "ClientFrame",
-    "OutputItems",
-    "error_frame",
-    "heartbeat_frame",
-    "join_items",
-    "steer_failed_frame",
-    "stream_id_tail",
-    "warm_up_frames",
-)
-_MODULES: Final = {
-    **dict.fromkeys(_WEBSOCKET, "dialects.responses.websocket"),
-    "FormField": "wire.multipart",
-    "ForwardedEvents": "dialects.openai.forwarded_events",
-    "PromptAgreement": "dialects.common_prompt_prefix",
-    "PromptDigest": "dialects.common_prompt_prefix",
-    "TokenCounter": "dialects.count_tokens",
-    "TokenEstimate": "dialects.count_tokens",
-    "boundary_of": "wire.multipart",
-    "conversation_digest": "dialects.common_prompt_prefix",
-    "lower_cap": "dialects.messages.request.output_cap",
-    "vocabulary_installed": "tokens.by_vocabulary",
-}
-"""The modules of the names that most gateways do not use. Each is imported when one of its names is first used."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name of `_MODULES` (PEP 562)."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"dragoman.{module}"), name)
-    return value

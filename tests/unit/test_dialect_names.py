@@ -99,8 +99,8 @@ def naming(source: str) -> list[int]:
     spared = {id(node) for node in fields(tree)}
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spared:
-            named = node.value in NAMES or of_dialect(node.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = (node.value in NAMES and id(node) not in spared) or of_dialect(node.value)
         elif isinstance(node, ast.Attribute):
             named = node.attr in MEMBERS and isinstance(node.value, ast.Name) and node.value.id == "Dialect"
         elif isinstance(node, ast.ImportFrom):

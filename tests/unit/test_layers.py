@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 ENGINE, SERVER = ROOT / "engine" / "dragoman", ROOT / "server" / "dragoman_server"
 
 ENGINE_LAYERS = (
-    ("dragoman.short_repr",),
+    ("dragoman.short_repr", "dragoman.lazy_names"),
     ("dragoman.errors", "dragoman.limits"),
     ("dragoman.dialects.count_endpoint",),
     ("dragoman.dialects.facts",),
@@ -202,7 +202,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 22), (SERVER, 21)], ids=["engine", "server"])
+@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 23), (SERVER, 21)], ids=["engine", "server"])
 def test_a_package_has_few_entries(folder: Path, most: int) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= most, sorted(entries)

@@ -28,8 +28,7 @@ May import all of `dragoman`; the rest of the engine does not import it. Start w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from dragoman.aio.batch_slices import write_slices
 from dragoman.aio.decompress import CorruptBody, Decompressor, UnsupportedEncoding, decompressor
@@ -54,6 +53,7 @@ from dragoman.aio.upstream.descriptors import descriptor_failure, descriptors_ex
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.aio.upstream.observed_transport import CallObserver, ObservedTransport
+from dragoman.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import (
@@ -82,6 +82,28 @@ if TYPE_CHECKING:
     from dragoman.aio.downstream.sliced_response import SlicedResponse
     from dragoman.aio.downstream.websocket import WebSocketStream
     from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
+else:
+    __getattr__ = lazy_names(
+        globals(),
+        {
+            "downstream.aiohttp_internals": (
+                "MaskedWebSocketResponse abandon_body detached_request is_decompressed send_continue with_body "
+                "without_connection"
+            ),
+            "downstream.asgi_server": "AsgiServer",
+            "downstream.connection_limits": "ConnectionLimits HeadTimeout PlainResponse TooManyConnections",
+            "downstream.event_log": "EventLog LogBudget LogSink LogTail LoggedStream",
+            "downstream.hijack": "HijackServer HijackableConnection",
+            "downstream.hijack_runner": "HijackRunner",
+            "downstream.log_response": "send_log",
+            "downstream.numbered_stream": "NumberedStream numbered_ping_of",
+            "downstream.request_handler": "BadVersion",
+            "downstream.response": "DownstreamResponse EventStream",
+            "downstream.sliced_response": "SlicedResponse",
+            "downstream.websocket": "WebSocketStream",
+            "upstream.aiohttp_transport": "AiohttpTransport",
+        },
+    )
 
 __all__ = (
     "DEFECT",
@@ -149,45 +171,3 @@ __all__ = (
     "without_connection",
     "write_slices",
 )
-
-_NEED_AIOHTTP: Final = {
-    "AiohttpTransport": "upstream.aiohttp_transport",
-    "AsgiServer": "downstream.asgi_server",
-    "BadVersion": "downstream.request_handler",
-    "ConnectionLimits": "downstream.connection_limits",
-    "DownstreamResponse": "downstream.response",
-    "EventLog": "downstream.event_log",
-    "EventStream": "downstream.response",
-    "HeadTimeout": "downstream.connection_limits",
-    "HijackRunner": "downstream.hijack_runner",
-    "HijackServer": "downstream.hijack",
-    "HijackableConnection": "downstream.hijack",
-    "LogBudget": "downstream.event_log",
-    "LogSink": "downstream.event_log",
-    "LogTail": "downstream.event_log",
-    "send_log": "downstream.log_response",
-    "LoggedStream": "downstream.event_log",
-    "MaskedWebSocketResponse": "downstream.aiohttp_internals",
-    "NumberedStream": "downstream.numbered_stream",
-    "PlainResponse": "downstream.connection_limits",
-    "SlicedResponse": "downstream.sliced_response",
-    "TooManyConnections": "downstream.connection_limits",
-    "WebSocketStream": "downstream.websocket",
-    "abandon_body": "downstream.aiohttp_internals",
-    "detached_request": "downstream.aiohttp_internals",
-    "is_decompressed": "downstream.aiohttp_internals",
-    "numbered_ping_of": "downstream.numbered_stream",
-    "send_continue": "downstream.aiohttp_internals",
-    "with_body": "downstream.aiohttp_internals",
-    "without_connection": "downstream.aiohttp_internals",
-}
-"""The modules of the names that need aiohttp."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name that needs aiohttp (PEP 562)."""
-    module = _NEED_AIOHTTP.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value

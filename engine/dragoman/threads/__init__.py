@@ -21,8 +21,9 @@ that refer to stored responses. Stores are imported when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from dragoman.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from dragoman.threads.background import (
@@ -99,6 +100,40 @@ if TYPE_CHECKING:
         with_history,
     )
     from dragoman.threads.thread import Thread
+else:
+    __getattr__ = lazy_names(
+        globals(),
+        {
+            "background": "cancelled_response failed_response lagging_event queued_response terminal_event",
+            "compaction": "Compaction checked_items compacted_response evict input_tokens is_worth plan",
+            "conversation": (
+                "Change Conversation ConversationHead change_id conversation_id conversation_not_found "
+                "deleted_conversation is_conversation item_not_found members path_history path_items"
+            ),
+            "conversation_request": "added_items conversation_node conversation_nodes deleted_item new_metadata",
+            "history_cipher": "HistoryCipher",
+            "item_list": "ItemPage input_items page_from page_of shown_input",
+            "item_reference": "find_item find_items item_not_stored references response_of with_items",
+            "limits": "ThreadLimits",
+            "lineage": "Lineage as_mermaid lineage_of",
+            "node": "Node Outline batches history",
+            "store.interface": "NotStored Store StoreError Unreadable",
+            "store.memory": "MemoryStore",
+            "store.node_data": "NodeCipher",
+            "store.postgres": "PostgresStore",
+            "store.postgres_connection": "PostgresConnection SchemaPart",
+            "store.redis": "RedisStore",
+            "store.redis_connection": "RedisConnection",
+            "store.sqlite": "SqliteStore",
+            "store.sqlite_thread": "SqliteThread",
+            "store.stored_items": "Section StoredItems read_head sections_of",
+            "stored_request": (
+                "StoredRequest check_outputs deleted_response is_response_id new_node own_items "
+                "previous_not_found relocate response_id response_not_found with_history"
+            ),
+            "thread": "Thread",
+        },
+    )
 
 __all__ = (
     "Change",
@@ -180,94 +215,3 @@ __all__ = (
     "with_history",
     "with_items",
 )
-
-_MODULES: Final = {
-    "Change": "conversation",
-    "Compaction": "compaction",
-    "Conversation": "conversation",
-    "ConversationHead": "conversation",
-    "HistoryCipher": "history_cipher",
-    "ItemPage": "item_list",
-    "Lineage": "lineage",
-    "MemoryStore": "store.memory",
-    "Node": "node",
-    "NodeCipher": "store.node_data",
-    "NotStored": "store.interface",
-    "Outline": "node",
-    "PostgresConnection": "store.postgres_connection",
-    "PostgresStore": "store.postgres",
-    "RedisConnection": "store.redis_connection",
-    "RedisStore": "store.redis",
-    "SchemaPart": "store.postgres_connection",
-    "Section": "store.stored_items",
-    "SqliteStore": "store.sqlite",
-    "SqliteThread": "store.sqlite_thread",
-    "Store": "store.interface",
-    "StoreError": "store.interface",
-    "StoredItems": "store.stored_items",
-    "StoredRequest": "stored_request",
-    "Thread": "thread",
-    "ThreadLimits": "limits",
-    "Unreadable": "store.interface",
-    "added_items": "conversation_request",
-    "as_mermaid": "lineage",
-    "batches": "node",
-    "cancelled_response": "background",
-    "change_id": "conversation",
-    "check_outputs": "stored_request",
-    "checked_items": "compaction",
-    "compacted_response": "compaction",
-    "conversation_id": "conversation",
-    "conversation_node": "conversation_request",
-    "conversation_nodes": "conversation_request",
-    "conversation_not_found": "conversation",
-    "deleted_conversation": "conversation",
-    "deleted_item": "conversation_request",
-    "deleted_response": "stored_request",
-    "evict": "compaction",
-    "failed_response": "background",
-    "find_item": "item_reference",
-    "find_items": "item_reference",
-    "history": "node",
-    "input_items": "item_list",
-    "input_tokens": "compaction",
-    "is_conversation": "conversation",
-    "is_response_id": "stored_request",
-    "is_worth": "compaction",
-    "item_not_found": "conversation",
-    "item_not_stored": "item_reference",
-    "lagging_event": "background",
-    "lineage_of": "lineage",
-    "members": "conversation",
-    "new_metadata": "conversation_request",
-    "new_node": "stored_request",
-    "own_items": "stored_request",
-    "page_from": "item_list",
-    "page_of": "item_list",
-    "path_history": "conversation",
-    "path_items": "conversation",
-    "plan": "compaction",
-    "previous_not_found": "stored_request",
-    "queued_response": "background",
-    "read_head": "store.stored_items",
-    "references": "item_reference",
-    "relocate": "stored_request",
-    "response_id": "stored_request",
-    "response_not_found": "stored_request",
-    "response_of": "item_reference",
-    "sections_of": "store.stored_items",
-    "shown_input": "item_list",
-    "terminal_event": "background",
-    "with_history": "stored_request",
-    "with_items": "item_reference",
-}
-"""The modules of the names. Each is imported when one of its names is first used."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name of `_MODULES` (PEP 562)."""
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
