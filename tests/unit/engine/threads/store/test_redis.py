@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dragoman.threads import NodeCipher, RedisStore, StoreError
-from dragoman.threads.store import redis as redis_store
 from support.redis_server import RedisServer
 from support.thread_stores import KEY, ids, node
 
@@ -64,7 +63,7 @@ async def test_a_path_of_any_length_takes_few_round_trips(store: RedisStore) -> 
 async def test_large_responses_are_read_in_several_round_trips(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_store, "READ_BYTES", 1000)
+    monkeypatch.setattr(RedisStore, "READ_BYTES", 1000)
     for number in range(4):
         await store.put(node("k", f"n{number}", f"n{number - 1}" if number else None, text="x" * 600))
     before = await calls(store)
@@ -76,7 +75,7 @@ async def test_large_responses_are_read_in_several_round_trips(
 async def test_a_response_that_is_deleted_while_a_path_is_read(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_store, "READ_NODES", 2)
+    monkeypatch.setattr(RedisStore, "READ_NODES", 2)
     for number in range(5):
         await store.put(node("k", f"n{number}", f"n{number - 1}" if number else None))
     read = store._nodes
