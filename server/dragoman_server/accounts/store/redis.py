@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from dragoman.threads import RedisConnection
 from dragoman.wire import json_dumps
@@ -23,10 +22,7 @@ from dragoman_server.accounts.store import redis_scripts as scripts
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.redis_pipe import RedisPipe
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
+from dragoman_server.accounts.store.redis_pipe import RedisCalls
 
 log = logging.getLogger("dragoman")
 SCHEMA = 1
@@ -45,10 +41,10 @@ class RedisAccountStore:
         self._prefix = prefix
         keys = f"{{{prefix}:keys}}"
         schema = f"{keys}:schema", SCHEMA
-        self._connection = RedisConnection(
+        connection = RedisConnection(
             options.url, options.timeout, setting=options.redis_setting, decode=True, schema=schema
         )
-        self._pipe: RedisPipe | None = None
+        self._redis = RedisCalls(connection)
         self._keys = keys, f"{keys}:version", f"{keys}:marks"
         """The names of the keys, their version, and the marks of all versions."""
         self._probe = f"{keys}:data", f"{keys}:probe"
@@ -58,20 +54,15 @@ class RedisAccountStore:
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed."""
-        await self._connection.open()
-        # A call of a cluster goes to the node of its keys.
-        self._pipe = None if self._connection.is_cluster else RedisPipe(self._connection)
+        await self._redis.open()
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._pipe is not None:
-            await self._pipe.close()
-            self._pipe = None
-        await self._connection.close()
+        await self._redis.close()
 
     async def ping(self) -> None:
         """Write something. If Redis has lost its data since the last call, that is a warning."""
-        found = await self._run(scripts.PROBE, self._probe, (token_hex(8),))
+        found = await self._redis.run(scripts.PROBE, self._probe, (token_hex(8),))
         if self._data is not None and found != self._data:
             log.warning(
                 "Redis has lost its data: budgets and limits began again at zero (let it keep them: appendonly yes,"
@@ -83,10 +74,10 @@ class RedisAccountStore:
         """Return a warning if Redis may evict what the gateway has stored."""
         from redis.exceptions import ResponseError
 
-        async with self._client() as client:
+        async with self._redis.connection.call() as client:
             redis: Any = client
             try:
-                if self._connection.is_cluster:
+                if self._redis.connection.is_cluster:
                     found = await redis.execute_command("INFO", "memory", target_nodes="primaries")
                     infos = list(found.values()) if "maxmemory_policy" not in found else [found]
                 else:
@@ -101,9 +92,6 @@ class RedisAccountStore:
             f" and {self._options.redis_setting} to a Redis that is no cache",
         )
 
-    def _client(self) -> AbstractAsyncContextManager[Redis]:
-        return self._connection.call()
-
     def _now(self) -> str:
         return "" if self._clock is None else str(int(self._clock() * 1000))
 
@@ -112,21 +100,15 @@ class RedisAccountStore:
         name = f"{self._prefix}:{{{key}}}:"
         return f"{name}state", f"{name}leases", f"{name}held", f"{name}held-until"
 
-    async def _run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run one script."""
-        if self._pipe is not None:
-            return await self._pipe.run(script, keys, args)
-        return await self._connection.run(script, keys, args)
-
     async def _run_all(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Run a script that may be repeated with several arguments, in one round trip unless it is a cluster."""
-        await asyncio.gather(*[self._run(script, keys, args) for keys, args in calls])
+        await asyncio.gather(*[self._redis.run(script, keys, args) for keys, args in calls])
 
     async def now(self) -> float:
         """Return the time of Redis."""
         if self._clock is not None:
             return self._clock()
-        seconds, micros = await self._run(scripts.NOW, self._probe[:1], ())
+        seconds, micros = await self._redis.run(scripts.NOW, self._probe[:1], ())
         return int(seconds) + int(micros) / 1e6
 
     async def admit(self, claim: Claim) -> Outcome:
@@ -137,7 +119,7 @@ class RedisAccountStore:
             str(claim.limits.concurrent),
             *_parts(claim, claim.limits.buckets, claim.limits.budgets, claim.amounts),
         ]
-        reply = await self._run(scripts.ADMIT, self._keys_of(claim.key), args)
+        reply = await self._redis.run(scripts.ADMIT, self._keys_of(claim.key), args)
         rejected, is_open, levels, spent, held, at = reply.split("|")
         names = tuple(rejected.split(",")) if rejected else ()
         return Outcome(names, int(is_open), _numbers(levels), _numbers(spent), _numbers(held), int(at))
@@ -169,14 +151,14 @@ class RedisAccountStore:
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
         now = await self.now()
-        async with self._client() as redis:
+        async with self._redis.connection.call() as redis:
             found = cast("dict[str, str]", await redis.hgetall(self._keys_of(key)[0]))
         return spent_of(_state_of(found), periods_at(int(now * 1000)))
 
     async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
         args = (str(known[0]), known[1]) if isinstance(known, tuple) else ("", "")
-        found = await self._run(scripts.READ_KEYS, self._keys, args)
+        found = await self._redis.run(scripts.READ_KEYS, self._keys, args)
         if not found:
             return None
         version, mark, whole, records = found
@@ -185,21 +167,21 @@ class RedisAccountStore:
     async def put_key(self, record: KeyRecord) -> None:
         """Add a key."""
         args = (record.id, json_dumps(record.as_data()).decode(), str(KEYS_MAX), token_hex(8))
-        if not await self._run(scripts.PUT_KEY, self._keys, args):
+        if not await self._redis.run(scripts.PUT_KEY, self._keys, args):
             raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
 
     async def remove_key(self, key: str) -> bool:
         """Remove a key."""
-        return bool(await self._run(scripts.REMOVE_KEY, self._keys, (key, token_hex(8))))
+        return bool(await self._redis.run(scripts.REMOVE_KEY, self._keys, (key, token_hex(8))))
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""
         args = (self._now(), name, str(int(seconds * 1000)), str(COOLDOWNS_MAX))
-        await self._run(scripts.COOL, (self._cooldowns,), args)
+        await self._redis.run(scripts.COOL, (self._cooldowns,), args)
 
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns."""
-        found = await self._run(scripts.COOLDOWNS, (self._cooldowns,), (self._now(),))
+        found = await self._redis.run(scripts.COOLDOWNS, (self._cooldowns,), (self._now(),))
         return {name: int(millis) / 1000 for name, millis in zip(found[::2], found[1::2], strict=True)}
 
 

@@ -31,6 +31,30 @@ class _Call(NamedTuple):
     result: asyncio.Future[Any]
 
 
+class RedisCalls:
+    """Runs scripts over a `RedisPipe`, or by the connection itself to a cluster, whose calls have several nodes."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self.connection = connection
+        self._pipe: RedisPipe | None = None
+
+    async def open(self) -> None:
+        """Create the client. Connections are opened when they are needed."""
+        await self.connection.open()
+        self._pipe = None if self.connection.is_cluster else RedisPipe(self.connection)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pipe is not None:
+            await self._pipe.close()
+            self._pipe = None
+        await self.connection.close()
+
+    async def run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
+        """Run one script. Raises StoreError."""
+        return await (self._pipe or self.connection).run(script, keys, args)
+
+
 class RedisPipe:
     """Runs scripts on a connection of the pool of `connection`. It is not for clusters, whose calls have several nodes.
 

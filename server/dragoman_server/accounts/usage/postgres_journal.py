@@ -6,7 +6,6 @@ process lives after all, as it could not reach the server, the row of an exchang
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import threading
@@ -14,11 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from dragoman.threads import PostgresConnection, StoreError
 from dragoman.wire import json_loads
 from dragoman_server.accounts.usage.journal import Begun, Book
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.postgres_table import USAGE
+from dragoman_server.accounts.usage.postgres_line import PostgresLine
 
 T = TypeVar("T")
 LEASE: Final = 180.0
@@ -48,51 +46,13 @@ _FORGET: Final = """
 """
 
 
-class _Line:
-    """A connection with the event loop of the one thread that uses it. Its errors are ValueErrors."""
-
-    def __init__(self, options: UsageOptions) -> None:
-        self._connection = PostgresConnection(
-            options.url, USAGE, _TIMEOUT, schema=options.prefix, setting="usage.url", connections=1
-        )
-        self._runner: asyncio.Runner | None = None
-
-    def call(self, work: Callable[[Any, Callable[[str], str]], Awaitable[T]]) -> T:
-        """Return what `work` returns, which gets the connection, and what puts the schema into a statement."""
-
-        async def run() -> T:
-            async with self._connection.call() as db, db.transaction():
-                # An entry must outlive its gateway, not the server: no request waits for the server's disk.
-                await db.execute("SET LOCAL synchronous_commit = off")
-                return await work(db, self._connection.sql)
-
-        try:
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-                self._runner.run(self._connection.open())
-            return self._runner.run(run())
-        except StoreError as error:
-            raise ValueError(str(error)) from None
-
-    def close(self) -> None:
-        """Close the connection and the event loop."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            try:
-                runner.run(self._connection.close())
-            except StoreError as error:
-                raise ValueError(str(error)) from None
-            finally:
-                runner.close()
-
-
 class PostgresJournal:
     """The journal of this process. Entries of others are lost `lease` seconds after their last sign."""
 
     def __init__(self, options: UsageOptions, lease: float = LEASE) -> None:
         self._lease = lease
         self._process = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(6).hex()}"
-        self._begins, self._ends = _Line(options), _Line(options)
+        self._begins, self._ends = PostgresLine(options, _TIMEOUT), PostgresLine(options, _TIMEOUT)
         self._beginning = threading.Lock()
         self._renewed = -_RENEW
         """The time of the last renewal. Both threads may set it."""
@@ -106,7 +66,7 @@ class PostgresJournal:
             await db.execute(sql(_BEGIN), self._process, ids, entries)
 
         with self._beginning:
-            self._begins.call(work)
+            _call(self._begins, work)
 
     def end(self, ids: Iterable[str]) -> None:
         """Remove the entries of exchanges that are booked. Raises ValueError."""
@@ -116,7 +76,7 @@ class PostgresJournal:
             await db.execute(sql("DELETE FROM SCHEMA.begun WHERE id = ANY($1::text[])"), booked)
             await self._renew(db, sql)
 
-        self._ends.call(work)
+        _call(self._ends, work)
 
     def take_lost(self, book: Book) -> None:
         """Book the entries of processes whose lease has ended, each by one process. Raises ValueError."""
@@ -125,7 +85,7 @@ class PostgresJournal:
             await self._renew(db, sql)
             return [process for (process,) in await db.fetch(sql(_LOST), self._process, self._lease)]
 
-        for process in self._ends.call(find):
+        for process in _call(self._ends, find):
 
             async def take(db: Any, sql: Callable[[str], str], process: str = process) -> list[tuple[str, str]] | None:
                 if await db.fetchval(sql(_TAKE), process, self._lease) is None:
@@ -136,12 +96,12 @@ class PostgresJournal:
             async def forget(db: Any, sql: Callable[[str], str], process: str = process) -> None:
                 await db.execute(sql(_FORGET), process)
 
-            entries = self._ends.call(take)
+            entries = _call(self._ends, take)
             if entries:
                 book(process, [json_loads(entry) for _, entry in entries])
                 self.end(name for name, _ in entries)
             if entries is not None:
-                self._ends.call(forget)
+                _call(self._ends, forget)
 
     def close(self) -> None:
         """Leave the entries that are left, so that they are lost at once. Raises ValueError."""
@@ -151,7 +111,7 @@ class PostgresJournal:
             await db.execute(sql(_FORGET), self._process)
 
         try:
-            self._ends.call(work)
+            _call(self._ends, work)
         finally:
             self._ends.close()
             # A thread that still waits for the server keeps its connection until the process ends.
@@ -163,3 +123,15 @@ class PostgresJournal:
         if monotonic() - self._renewed >= min(_RENEW, self._lease / 3):
             await db.execute(sql(_RENEW_LEASE), self._process)
             self._renewed = monotonic()
+
+
+def _call(line: PostgresLine, work: Callable[[Any, Callable[[str], str]], Awaitable[T]]) -> T:
+    """Return what `work` returns, which gets the connection, and what puts the schema into a statement."""
+
+    async def run() -> T:
+        async with line.connection.call() as db, db.transaction():
+            # An entry must outlive its gateway, not the server: no request waits for the server's disk.
+            await db.execute("SET LOCAL synchronous_commit = off")
+            return await work(db, line.connection.sql)
+
+    return line.run(run())

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dragoman.threads import PostgresConnection, StoreError
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.postgres_table import USAGE
+from dragoman_server.accounts.usage.postgres_schema import USAGE
 from dragoman_server.accounts.usage.report import COUNT_NAMES, Groups, Sum
 from dragoman_server.accounts.usage.row import LOST
 

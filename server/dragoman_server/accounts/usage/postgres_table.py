@@ -2,59 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from dragoman.threads import PostgresConnection, SchemaPart, StoreError
+from dragoman.threads import StoreError
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.row import COUNTS, LOST, UsageRow, cost_units
+from dragoman_server.accounts.usage.postgres_line import PostgresLine
+from dragoman_server.accounts.usage.postgres_schema import COLUMNS
+from dragoman_server.accounts.usage.row import LOST, UsageRow, cost_units
 from dragoman_server.accounts.usage.sink import RowFile
 
 log = logging.getLogger("dragoman")
-COLUMNS: Final = tuple(spec.name for spec in fields(UsageRow))
 TIMEOUT: Final = 10.0
 """Longest time of one statement, in seconds."""
 _AT_ONCE: Final = 10_000
 """Most rows of one statement."""
 _DAY: Final = 86_400
 _INTEGER_MAX: Final = (1 << 63) - 1
-_TYPES: Final = {
-    "time": "timestamptz NOT NULL",
-    "id": "text PRIMARY KEY",
-    "estimated": "text[] NOT NULL",
-    "other_models": "jsonb",
-    "status": "integer",
-    "attempts": "integer",
-    "stream": "boolean",
-    "partial": "boolean",
-    "cost": "numeric",
-    "stated_cost": "double precision",
-    "duration": "double precision",
-    "first_event": "double precision",
-    "searches": "bigint",
-    **{name: "bigint" for name, _ in COUNTS},
-}
-_TABLE: Final = ", ".join(f"{name} {_TYPES.get(name, 'text')}" for name in COLUMNS)
-USAGE: Final = SchemaPart(
-    "usage",
-    (
-        f"""
-        CREATE TABLE SCHEMA.usage ({_TABLE});
-        CREATE INDEX usage_by_time ON SCHEMA.usage (time);
-        CREATE TABLE SCHEMA.begun (id text PRIMARY KEY, process text NOT NULL, entry text NOT NULL);
-        CREATE INDEX begun_by_process ON SCHEMA.begun (process);
-        CREATE TABLE SCHEMA.begun_by (process text PRIMARY KEY, seen timestamptz NOT NULL);
-        """,
-    ),
-)
-"""The part of the schema. `cost` is in units of the price table, exact to billionths. `begun` is the journal."""
 _INSERT: Final = (
     f"INSERT INTO SCHEMA.usage ({', '.join(COLUMNS)})"
     f" VALUES ({', '.join(f'${number}' for number in range(1, len(COLUMNS) + 1))}) ON CONFLICT (id)"
@@ -74,10 +43,8 @@ class PostgresTable(RowFile):
     def __init__(self, options: UsageOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
         self._clock = clock
-        self._connection = PostgresConnection(
-            options.url, USAGE, TIMEOUT, schema=options.prefix, setting="usage.url", connections=1
-        )
-        self._runner: asyncio.Runner | None = None
+        self._line = PostgresLine(options, TIMEOUT)
+        self._connection = self._line.connection
         self._cleaned = 0.0
 
     def open(self) -> None:
@@ -85,24 +52,11 @@ class PostgresTable(RowFile):
 
     def write(self, rows: Sequence[UsageRow]) -> None:
         """Insert rows. Raises ValueError; rows that were written then are not written twice."""
-        try:
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-                self._runner.run(self._connection.open())
-            self._runner.run(self._write(rows))
-        except StoreError as error:
-            raise ValueError(str(error)) from None
+        self._line.run(self._write(rows))
 
     def close(self) -> None:
         """Close the connection. Raises ValueError."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            try:
-                runner.run(self._connection.close())
-            except StoreError as error:
-                raise ValueError(str(error)) from None
-            finally:
-                runner.close()
+        self._line.close()
 
     async def _write(self, rows: Sequence[UsageRow]) -> None:
         for start in range(0, len(rows), _AT_ONCE):

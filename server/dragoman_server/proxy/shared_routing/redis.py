@@ -6,10 +6,9 @@ The calls of one turn of the event loop share a round trip. Times are those of R
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dragoman.threads import RedisConnection
-from dragoman_server.accounts.store.redis_pipe import RedisPipe
+from dragoman_server.accounts.store.redis_pipe import RedisCalls
 from dragoman_server.proxy.shared_routing import redis_scripts as scripts
 from dragoman_server.proxy.shared_routing.interface import Answer, RetryClaim
 from dragoman_server.routing.shared_slots import Grant, PlaceClaim
@@ -37,32 +36,19 @@ class RedisRoutingStore:
         self._clock = clock
         self._prefix = prefix
         self._keys = (f"{{{prefix}:routing}}",)
-        self._connection = RedisConnection(
-            url,
-            timeout,
-            setting=setting,
-            decode=True,
-            connections=_CONNECTIONS,
-            schema=(f"{self._keys[0]}:schema", SCHEMA),
+        schema = f"{self._keys[0]}:schema", SCHEMA
+        connection = RedisConnection(
+            url, timeout, setting=setting, decode=True, connections=_CONNECTIONS, schema=schema
         )
-        self._pipe: RedisPipe | None = None
+        self._redis = RedisCalls(connection)
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed."""
-        await self._connection.open()
-        self._pipe = None if self._connection.is_cluster else RedisPipe(self._connection)
+        await self._redis.open()
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._pipe is not None:
-            await self._pipe.close()
-            self._pipe = None
-        await self._connection.close()
-
-    async def _run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        if self._pipe is not None:
-            return await self._pipe.run(script, keys, args)
-        return await self._connection.run(script, keys, args)
+        await self._redis.close()
 
     def _now(self) -> str:
         return "" if self._clock is None else str(int(self._clock() * 1000))
@@ -72,7 +58,7 @@ class RedisRoutingStore:
         args = [self._now(), process, *map(str, retries)]
         for name, *numbers in claims:
             args += (name, *(str(int(number)) for number in numbers))
-        processes, granted, *numbers = await self._run(scripts.EXCHANGE, self._keys, args)
+        processes, granted, *numbers = await self._redis.run(scripts.EXCHANGE, self._keys, args)
         grants = [Grant(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
         return Answer(processes, granted, grants)
 
@@ -82,9 +68,9 @@ class RedisRoutingStore:
 
     async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
-        await self._run(scripts.KEEP_ISSUER, self._keys_of(owner), (self._now(), response, issuer))
+        await self._redis.run(scripts.KEEP_ISSUER, self._keys_of(owner), (self._now(), response, issuer))
 
     async def find_issuer(self, owner: str, response: str) -> str | None:
         """Return the issuer of a response; None if it is not known."""
-        found: str | None = await self._run(scripts.FIND_ISSUER, self._keys_of(owner), (self._now(), response))
+        found: str | None = await self._redis.run(scripts.FIND_ISSUER, self._keys_of(owner), (self._now(), response))
         return found
