@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from dragoman.wire import Json
 
@@ -34,8 +35,8 @@ class Family:
     `buckets` are those of a histogram. A gauge with `highest` is the highest of all processes, and not their sum.
     """
 
-    name: str
     kind: Kind
+    name: str
     doc: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = SECONDS
@@ -47,303 +48,207 @@ class Family:
         return len(self.buckets) + 2 if self.kind is Kind.HISTOGRAM else 1
 
 
-REQUESTS = Family(
+_counter = partial(Family, Kind.COUNTER)
+_gauge = partial(Family, Kind.GAUGE)
+_histogram = partial(Family, Kind.HISTOGRAM)
+REQUESTS = _counter(
     "dragoman_requests_total",
-    Kind.COUNTER,
     "Requests that have ended; `ended` as in a receipt, `status` is 2xx, 4xx or 5xx.",
     ("client", "provider", "route", "ended", "status"),
 )
-OPEN_REQUESTS = Family("dragoman_open_requests", Kind.GAUGE, "Requests being answered.", ("client",))
-OPEN_STREAMS = Family(
-    "dragoman_open_streams", Kind.GAUGE, "Streamed replies that have begun and not ended.", ("client",)
-)
-OPEN_WEBSOCKETS = Family("dragoman_open_websockets", Kind.GAUGE, "WebSocket connections of clients.")
-DURATION = Family(
+OPEN_REQUESTS = _gauge("dragoman_open_requests", "Requests being answered.", ("client",))
+OPEN_STREAMS = _gauge("dragoman_open_streams", "Streamed replies that have begun and not ended.", ("client",))
+OPEN_WEBSOCKETS = _gauge("dragoman_open_websockets", "WebSocket connections of clients.")
+DURATION = _histogram(
     "dragoman_request_duration_seconds",
-    Kind.HISTOGRAM,
     "From a request's head to its reply's end, of requests that were sent on.",
     ("client", "provider", "stream"),
 )
-FIRST_EVENT = Family(
+FIRST_EVENT = _histogram(
     "dragoman_first_event_seconds",
-    Kind.HISTOGRAM,
     "From a request's head to the first event of its streamed reply (the time to first token).",
     ("client", "provider"),
 )
-TOKEN_TIME = Family(
+TOKEN_TIME = _histogram(
     "dragoman_time_per_output_token_seconds",
-    Kind.HISTOGRAM,
     "From the first event of a complete streamed reply to its end, divided by its output tokens without the first: the"
     " mean gap between tokens.",
     ("client", "provider"),
     SHORT,
 )
-TOKENS = Family(
+TOKENS = _counter(
     "dragoman_tokens_total",
-    Kind.COUNTER,
     "Tokens as upstreams counted them: `input` (with `cache_read` and `cache_write`), `output` (with `reasoning`); of"
     " translated streams that they did not count, `input_estimated` and `output_estimated`.",
     ("provider", "kind"),
 )
-COUNTS = Family(
+COUNTS = _counter(
     "dragoman_token_counts_total",
-    Kind.COUNTER,
     "Counts asked for in advance: `exact` or `remembered` from the upstream, `estimate` of ours, or `failed`.",
     ("client", "provider", "how"),
 )
-UPSTREAM_CONNECTIONS = Family(
-    "dragoman_upstream_connections",
-    Kind.GAUGE,
-    "Connections to upstreams, `busy` (with those being opened) or `idle`; none with the transport `aiohttp`.",
-    ("origin", "state"),
-)
-UPSTREAM_WAITING = Family(
-    "dragoman_upstream_waiting_requests",
-    Kind.GAUGE,
-    "Requests that wait for a connection to their upstream, because of `server.connections.limit`.",
-    ("origin",),
-)
-PROVIDER_DOWN = Family(
-    "dragoman_provider_down",
-    Kind.GAUGE,
-    "Processes for which the last requests to a provider failed because it was not there, and none succeeded.",
-    ("provider",),
-)
-LOSSES = Family("dragoman_losses_total", Kind.COUNTER, "What could not be carried, by its code.", ("code", "route"))
-UPSTREAM_ERRORS = Family(
+LOSSES = _counter("dragoman_losses_total", "What could not be carried, by its code.", ("code", "route"))
+UPSTREAM_ERRORS = _counter(
     "dragoman_upstream_errors_total",
-    Kind.COUNTER,
     "Failures of upstreams, before a reply or within it, by kind of error; `client_key` if the upstream refused a key"
     ' that the client sent (`auth = "passthrough"`).',
     ("provider", "kind"),
 )
-GATEWAY_ERRORS = Family(
+UPSTREAM_CONNECTIONS = _gauge(
+    "dragoman_upstream_connections",
+    "Connections to upstreams, `busy` (with those being opened) or `idle`; none with the transport `aiohttp`.",
+    ("origin", "state"),
+)
+UPSTREAM_WAITING = _gauge(
+    "dragoman_upstream_waiting_requests",
+    "Requests that wait for a connection to their upstream, because of `server.connections.limit`.",
+    ("origin",),
+)
+PROVIDER_DOWN = _gauge(
+    "dragoman_provider_down",
+    "Processes for which the last requests to a provider failed because it was not there, and none succeeded.",
+    ("provider",),
+)
+GATEWAY_ERRORS = _counter(
     "dragoman_gateway_errors_total",
-    Kind.COUNTER,
     "Requests that the gateway itself ended: `defect` (please report it), `stopping`, `given_up`, `no_provider`,"
     " `overloaded`, `store`, `background` (too many responses run) or `hook` (of the embedding application).",
     ("kind",),
 )
-MALFORMED = Family(
+MALFORMED = _counter(
     "dragoman_malformed_requests_total",
-    Kind.COUNTER,
     "What `dragoman serve` could not read as HTTP, or not in time: mostly answered with an error 4xx, and then in no"
     " other number.",
 )
-REJECTED = Family(
+REJECTED = _counter(
     "dragoman_rejected_requests_total",
-    Kind.COUNTER,
     "Requests that were rejected without a receipt, and are not in `dragoman_requests_total`: `path` (it does not"
     " exist), `method` (the path does not have it), or at the other endpoints the limit of the key, or the kind of"
     " the error, such as `authentication`.",
     ("reason",),
 )
-REFUSED_CONNECTIONS = Family(
+REFUSED_CONNECTIONS = _counter(
     "dragoman_refused_connections_total",
-    Kind.COUNTER,
     "Connections of clients beyond `server.max_connections` or `server.max_connections_per_address`, as `limit` says.",
     ("limit",),
 )
-CAPTURES = Family(
-    "dragoman_captures_total",
-    Kind.COUNTER,
-    "Exchanges that were to be captured: `written`, `dropped` (more than `capture.open` at once), or `failed` (the"
-    " directory cannot be written).",
-    ("outcome",),
-)
-OUTPUT_VALIDATED = Family(
+OUTPUT_VALIDATED = _counter(
     "dragoman_output_validated_total",
-    Kind.COUNTER,
     "Streams that were checked against the grammar of their client's dialect: between two dialects a share"
     " (`server.validate`), within one all of them.",
     ("client", "upstream"),
 )
-OUTPUT_VIOLATIONS = Family(
+OUTPUT_VIOLATIONS = _counter(
     "dragoman_output_violations_total",
-    Kind.COUNTER,
     "Validated streams that broke the grammar of their client's dialect; between two dialects that is a defect (please"
     " report it), within one it is the upstream's.",
     ("client", "upstream"),
 )
-LIMIT_REJECTIONS = Family(
+LIMIT_REJECTIONS = _counter(
     "dragoman_limit_rejections_total",
-    Kind.COUNTER,
     "Requests rejected by a limit of their key: `requests`, `tokens` (per minute), `concurrent`, `daily_tokens`,"
     " `monthly_tokens`, `daily_cost` or `monthly_cost`.",
     ("limit",),
 )
-STORE_UP = Family("dragoman_store_up", Kind.GAUGE, "Processes whose store of limits and keys answers.")
-STORE_ERRORS = Family(
-    "dragoman_store_errors_total", Kind.COUNTER, "Calls of the store that failed, by operation.", ("operation",)
-)
-RECEIPTS_DROPPED = Family(
-    "dragoman_receipts_dropped_total",
-    Kind.COUNTER,
-    "Receipts that other hosts do not get, as the store did not answer for too long.",
-)
-STORE_UNCHECKED = Family(
+STORE_UP = _gauge("dragoman_store_up", "Processes whose store of limits and keys answers.")
+STORE_ERRORS = _counter("dragoman_store_errors_total", "Calls of the store that failed, by operation.", ("operation",))
+STORE_UNCHECKED = _counter(
     "dragoman_store_unchecked_total",
-    Kind.COUNTER,
     "Requests that the store could not check: `admitted` or `rejected`, as `store.on_failure` decides.",
     ("result",),
 )
-RESPONSES_STORED = Family(
+RECEIPTS_DROPPED = _counter(
+    "dragoman_receipts_dropped_total",
+    "Receipts that other hosts do not get, as the store did not answer for too long.",
+)
+RESPONSES_STORED = _counter(
     "dragoman_responses_stored_total",
-    Kind.COUNTER,
     "Replies that were to be stored: `stored`, `rejected` by a limit, or `failed`.",
     ("result",),
 )
-STATE_UP = Family("dragoman_state_up", Kind.GAUGE, "Processes whose store of responses answers.")
-STATE_ERRORS = Family(
+STATE_UP = _gauge("dragoman_state_up", "Processes whose store of responses answers.")
+STATE_ERRORS = _counter(
     "dragoman_state_errors_total",
-    Kind.COUNTER,
     "Calls of the store of responses that failed, by operation.",
     ("operation",),
 )
-SETTLEMENTS_DROPPED = Family(
+SETTLEMENTS_DROPPED = _counter(
     "dragoman_settlements_dropped_total",
-    Kind.COUNTER,
     "Ended requests whose tokens were never counted, because the store was away for too long.",
 )
-ATTEMPTS = Family(
+ATTEMPTS = _counter(
     "dragoman_upstream_attempts_total",
-    Kind.COUNTER,
     "Upstream requests of routes that retry or fall back, by outcome: `answered`, `refused`, `unauthorized`,"
     " `no_credit`, `too_long` (for the context), `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut`"
     " (before the first event), `malformed`, `abandoned`, or `queue` (not sent: no place became free).",
     ("provider", "outcome"),
 )
-RETRIES_DENIED = Family(
+RETRIES_DENIED = _counter(
     "dragoman_retries_denied_total",
-    Kind.COUNTER,
     "Failed attempts that were not followed by another: the `budget`, the `attempts` or the `wait` was used up, or no"
     " provider was left (`candidates`).",
     ("reason",),
 )
-BREAKERS_OPEN = Family(
+BREAKERS_OPEN = _gauge(
     "dragoman_breakers_open",
-    Kind.GAUGE,
     "Processes that pause a provider after its failures, for a client or for all.",
     ("provider",),
 )
-QUEUED_REQUESTS = Family(
-    "dragoman_queued_requests", Kind.GAUGE, "Requests that wait for a place at a provider.", ("provider",)
-)
-USAGE_DROPPED = Family(
+QUEUED_REQUESTS = _gauge("dragoman_queued_requests", "Requests that wait for a place at a provider.", ("provider",))
+USAGE_DROPPED = _counter(
     "dragoman_usage_dropped_total",
-    Kind.COUNTER,
     "Ended exchanges whose usage was not written, because the file could not be written for too long.",
 )
-USAGE_UNGUARDED = Family(
+USAGE_UNGUARDED = _counter(
     "dragoman_usage_unguarded_total",
-    Kind.COUNTER,
     "Requests that were sent without an entry in the journal of usage, because it could not be written.",
 )
-LAG = Family(
+CAPTURES = _counter(
+    "dragoman_captures_total",
+    "Exchanges that were to be captured: `written`, `dropped` (more than `capture.open` at once), or `failed` (the"
+    " directory cannot be written).",
+    ("outcome",),
+)
+LAG = _histogram(
     "dragoman_event_loop_lag_seconds",
-    Kind.HISTOGRAM,
     "Delay of a timer that is due four times per second: how long ready work waits for the event loop.",
     (),
     SHORT,
 )
-LAG_MAX = Family(
+LAG_MAX = _gauge(
     "dragoman_event_loop_lag_max_seconds",
-    Kind.GAUGE,
     "The longest such delay in the last 15 to 30 seconds, of the process that has the longest.",
     highest=True,
 )
-TASKS = Family("dragoman_event_loop_tasks", Kind.GAUGE, "Tasks of the event loops of all processes.")
-ACCEPT_QUEUE = Family(
-    "dragoman_accept_queue_connections", Kind.GAUGE, "Connections that no process has accepted yet. Linux only."
-)
-SHED = Family(
+TASKS = _gauge("dragoman_event_loop_tasks", "Tasks of the event loops of all processes.")
+ACCEPT_QUEUE = _gauge("dragoman_accept_queue_connections", "Connections that no process has accepted yet. Linux only.")
+SHED = _counter(
     "dragoman_shed_requests_total",
-    Kind.COUNTER,
     "Requests rejected because of a bound in `[server.overload]`: `event_loop_lag`, `memory` or `open_requests`.",
     ("reason",),
 )
-SPANS = Family(
+SPANS = _counter(
     "dragoman_trace_spans_total",
-    Kind.COUNTER,
     "Spans of traces: `exported`, `failed` (the collector did not take them) or `dropped` (the queue was full).",
     ("result",),
 )
-CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
-MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
-FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
-WORKER_UP = Family("dragoman_worker_up", Kind.GAUGE, "1 if the worker serves and answered.", ("worker",))
-WORKERS_LEAVING = Family("dragoman_workers_leaving", Kind.GAUGE, "Workers that finish their open replies.")
-RESTARTS = Family(
-    "dragoman_worker_restarts_total", Kind.COUNTER, "Workers replaced because they were gone.", ("worker",)
-)
-RELOADS = Family(
+CPU = _counter("dragoman_process_cpu_seconds_total", "Processor time of all processes.")
+MEMORY = _gauge("dragoman_process_resident_memory_bytes", "Resident memory of all processes.")
+FILES = _gauge("dragoman_process_open_fds", "Open file descriptors of all processes.")
+WORKER_UP = _gauge("dragoman_worker_up", "1 if the worker serves and answered.", ("worker",))
+WORKERS_LEAVING = _gauge("dragoman_workers_leaving", "Workers that finish their open replies.")
+RESTARTS = _counter("dragoman_worker_restarts_total", "Workers replaced because they were gone.", ("worker",))
+RELOADS = _counter(
     "dragoman_reloads_total",
-    Kind.COUNTER,
     "Reloads asked for: `done`, `refused` (configuration) or `failed`.",
     ("result",),
 )
-STARTED = Family("dragoman_start_time_seconds", Kind.GAUGE, "When `dragoman serve` started, in Unix seconds.")
-HOST = Family("dragoman_host_info", Kind.GAUGE, "Processes of the gateway, by the name of their host.", ("host",))
-BUILD = Family("dragoman_build_info", Kind.GAUGE, "Always 1.", ("version", "revision", "python"))
+STARTED = _gauge("dragoman_start_time_seconds", "When `dragoman serve` started, in Unix seconds.")
+HOST = _gauge("dragoman_host_info", "Processes of the gateway, by the name of their host.", ("host",))
+BUILD = _gauge("dragoman_build_info", "Always 1.", ("version", "revision", "python"))
 
-FAMILIES = {
-    family.name: family
-    for family in (
-        REQUESTS,
-        OPEN_REQUESTS,
-        OPEN_STREAMS,
-        OPEN_WEBSOCKETS,
-        DURATION,
-        FIRST_EVENT,
-        TOKEN_TIME,
-        TOKENS,
-        COUNTS,
-        LOSSES,
-        UPSTREAM_ERRORS,
-        UPSTREAM_CONNECTIONS,
-        UPSTREAM_WAITING,
-        PROVIDER_DOWN,
-        GATEWAY_ERRORS,
-        MALFORMED,
-        REJECTED,
-        REFUSED_CONNECTIONS,
-        OUTPUT_VALIDATED,
-        OUTPUT_VIOLATIONS,
-        LIMIT_REJECTIONS,
-        STORE_UP,
-        STORE_ERRORS,
-        STORE_UNCHECKED,
-        RECEIPTS_DROPPED,
-        RESPONSES_STORED,
-        STATE_UP,
-        STATE_ERRORS,
-        SETTLEMENTS_DROPPED,
-        ATTEMPTS,
-        RETRIES_DENIED,
-        BREAKERS_OPEN,
-        QUEUED_REQUESTS,
-        USAGE_DROPPED,
-        USAGE_UNGUARDED,
-        CAPTURES,
-        LAG,
-        LAG_MAX,
-        TASKS,
-        ACCEPT_QUEUE,
-        SHED,
-        SPANS,
-        CPU,
-        MEMORY,
-        FILES,
-        WORKER_UP,
-        WORKERS_LEAVING,
-        RESTARTS,
-        RELOADS,
-        STARTED,
-        HOST,
-        BUILD,
-    )
-}
-"""Every family by its name, in the order of the page."""
+FAMILIES = {family.name: family for family in tuple(globals().values()) if isinstance(family, Family)}
+"""Every family by its name, in the order of the page, which is that of this file."""
 FROM_ZERO = (
     (GATEWAY_ERRORS, ("defect",)),
     (REFUSED_CONNECTIONS, ("max_connections", "max_connections_per_address")),
