@@ -90,7 +90,11 @@ SERVER_LAYERS = (
     ("dragoman_server.services",),
     ("dragoman_server.scope",),
     ("dragoman_server.proxy.attached.attached_calls", "dragoman_server.proxy.refusal"),
-    ("dragoman_server.proxy.attached.background_transport", "dragoman_server.proxy.output_cap_retry"),
+    (
+        "dragoman_server.proxy.attached.background_transport",
+        "dragoman_server.proxy.output_cap_retry",
+        "dragoman_server.proxy.send_attempt",
+    ),
     ("dragoman_server.steps",),
     ("dragoman_server.pipeline",),
     (

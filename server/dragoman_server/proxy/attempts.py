@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
 
-from aiohttp import web
-
-from dragoman import ClientRequestError, DragomanError, Failure
+from dragoman import ClientRequestError, Failure
 from dragoman.aio import StreamTimers, UpstreamResponse
-from dragoman.errors import FailureKind, FailureOrigin, UpstreamStatusError
 from dragoman.gateway import conversation_digest
 from dragoman_server.config.provider import Auth
 from dragoman_server.draft import Draft
@@ -27,10 +23,10 @@ from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERR
 from dragoman_server.observability.metrics import kind_of
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.limits import estimate_by_size
-from dragoman_server.proxy.refusal import read_refusal
+from dragoman_server.proxy.send_attempt import AttemptResult, ClientReply, send_attempt
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.receipt import AttemptRow, Receipt
-from dragoman_server.routing.backoff import RetryHints, backoff, retry_hints
+from dragoman_server.routing.backoff import backoff
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.outcomes import (
     ABANDONED,
@@ -40,8 +36,6 @@ from dragoman_server.routing.outcomes import (
     AttemptOutcome,
     Blame,
     Scope,
-    outcome_of_failure,
-    outcome_of_status,
 )
 from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.response_issuers import issuer_of
@@ -51,36 +45,6 @@ from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
 
 log = logging.getLogger("dragoman")
-
-
-class AttemptResult(NamedTuple):
-    """An attempt's outcome, with the response or the error that the client gets if no further attempt is made.
-
-    `failure` is the error in the body of a response, if that was read.
-    """
-
-    outcome: AttemptOutcome
-    response: UpstreamResponse | None = None
-    error: DragomanError | None = None
-    failure: Failure | None = None
-
-
-class ClientReply(Protocol):
-    """Makes the client's reply from an upstream's response."""
-
-    async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
-        """Read a whole reply, or a stream up to its first event. Return the failure if that is an error."""
-        ...
-
-    async def drop(self) -> None:
-        """Close a stream that has begun, as another attempt follows."""
-        ...
-
-    def answer(
-        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
-    ) -> Coroutine[Any, Any, web.StreamResponse]:
-        """Return the client's response, and complete the receipt."""
-        ...
 
 
 Translate = Callable[[RequestScope, Draft, RoutedTarget], Awaitable[None]]
@@ -251,16 +215,7 @@ class Attempts:
         routing, candidate = self._routing, self._candidate
         began = routing.clock()
         try:
-            result = await self._send(timers)
-        except DragomanError as error:
-            if error.failure.origin is not FailureOrigin.UPSTREAM:
-                self._abandon(began)
-                raise
-            own_key = candidate.provider.auth is Auth.CONFIGURED
-            hints = retry_hints(error.failure.headers, self._scope.services.now())
-            # Without the traceback, whose frames would keep the request until a garbage collection: 1 × its body.
-            cause = error.with_traceback(None)
-            result = AttemptResult(self._outcome(error.failure, hints, own_key=own_key), error=cause)
+            result = await send_attempt(self._scope, self._draft, self._reply, candidate.provider, timers)
         except BaseException:
             self._abandon(began)
             raise
@@ -281,42 +236,6 @@ class Attempts:
         self._record(ABANDONED, self._routing.clock() - began)
         self._routing.free(self._candidate)
 
-    async def _send(self, timers: StreamTimers) -> AttemptResult:
-        """Send the request, and read up to the first event of a stream, or a whole reply."""
-        own_key = self._candidate.provider.auth is Auth.CONFIGURED
-        response = await self._draft.send(timers)
-        try:
-            if 200 <= response.status < 300:
-                failure = await self._reply.begin(response, timers)
-                if failure is None:
-                    return AttemptResult(ANSWERED, response)
-                # The first event is an error that would be forwarded as it is.
-                hints = retry_hints(response.headers, self._scope.services.now())
-                return AttemptResult(self._outcome(failure, hints, own_key=own_key), response)
-            return await self._refused(response, own_key=own_key)
-        except UpstreamStatusError as error:
-            error.failure.headers.update(
-                (name, value)
-                for name, value in response.headers.items()
-                if name.lower() == "retry-after" and "retry-after" not in error.failure.headers
-            )
-            await response.close()
-            raise
-        except BaseException:
-            await response.close()
-            raise
-
-    async def _refused(self, response: UpstreamResponse, *, own_key: bool) -> AttemptResult:
-        """Return the outcome of an error status. The body of one below 500 is read, as it may have the reason."""
-        hints = retry_hints(response.headers, self._scope.services.now())
-        if response.status >= 500:
-            return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
-        read, failure = await read_refusal(response, self._scope)
-        return AttemptResult(self._outcome(failure, hints, own_key=own_key), read, failure=failure)
-
-    def _outcome(self, failure: Failure, hints: RetryHints, *, own_key: bool) -> AttemptOutcome:
-        return outcome_of_failure(failure, hints, own_key=own_key, unserved=self._routing.options.unserved)
-
     async def _drop(self, response: UpstreamResponse) -> None:
         """Close the response of an attempt that another one follows."""
         await self._reply.drop()
@@ -324,7 +243,7 @@ class Attempts:
 
     def _report_failed(self, result: AttemptResult, candidate: Candidate) -> None:
         """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
-        failure = result.error.failure if result.error is not None else result.failure or _failure_of(result.outcome)
+        failure = result.reported()
         kind = kind_of(failure, own_key=candidate.provider.auth is Auth.CONFIGURED)
         name, word = candidate.provider.name, result.outcome.word
         self._routing.totals.add(UPSTREAM_ERRORS, (name, kind))
@@ -433,25 +352,6 @@ class Attempts:
         receipt.attempts = (*receipt.attempts, row)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s attempt %d: %s", receipt.request_id, len(receipt.attempts), row)
-
-
-_KINDS = {
-    401: FailureKind.AUTHENTICATION,
-    402: FailureKind.BILLING,
-    403: FailureKind.PERMISSION,
-    408: FailureKind.TIMEOUT,
-    409: FailureKind.CONFLICT,
-    429: FailureKind.RATE_LIMIT,
-    503: FailureKind.OVERLOADED,
-    504: FailureKind.TIMEOUT,
-    529: FailureKind.OVERLOADED,
-}
-
-
-def _failure_of(outcome: AttemptOutcome) -> Failure:
-    """Return the failure for an error status whose body was not read."""
-    status = outcome.status or 500
-    return Failure(_KINDS.get(status, FailureKind.API), "", status)
 
 
 def _free(routing: RoutingState, candidate: Candidate, _: Receipt, failure: Failure | None) -> None:

@@ -11,9 +11,10 @@ from dragoman import Dialect
 from dragoman.aio import HijackableConnection, StreamTimers, UpstreamResponse
 from dragoman_server.draft import Draft
 from dragoman_server.pipeline import Pipelines, run_steps
-from dragoman_server.proxy.attempts import Attempts, ClientReply
+from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.request_failure import answer_failure, end_abandoned
+from dragoman_server.proxy.send_attempt import ClientReply
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 from dragoman_server.steps.forward import forward_again
