@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dragoman_server.config.environment import config_from_environment
     from dragoman_server.config.load import load_config, parse_config
     from dragoman_server.config.provider import Provider, Secret
-    from dragoman_server.config.schema import Config, Route, Server
+    from dragoman_server.config.route import Route
+    from dragoman_server.config.schema import Config, Server
     from dragoman_server.config.toml_reader import ConfigError
     from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
     from dragoman_server.proxy.gateway import Gateway
@@ -51,7 +52,8 @@ _PLACES = {
     "dragoman_server.config.environment": ("config_from_environment",),
     "dragoman_server.config.load": ("load_config", "parse_config"),
     "dragoman_server.config.provider": ("Provider", "Secret"),
-    "dragoman_server.config.schema": ("Config", "Route", "Server"),
+    "dragoman_server.config.route": ("Route",),
+    "dragoman_server.config.schema": ("Config", "Server"),
     "dragoman_server.config.toml_reader": ("ConfigError",),
     "dragoman_server.observability.exchange_record": ("ExchangeRecord", "Principal"),
     "dragoman_server.proxy.gateway": ("Gateway",),

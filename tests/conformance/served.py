@@ -22,7 +22,8 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.simulator import REQUESTS, Received
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator

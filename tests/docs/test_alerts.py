@@ -22,7 +22,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.observability.metric_families import OPEN_STREAMS
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks
 from support.exposed import Sample, read_exposition

@@ -10,7 +10,8 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from support.gateways import CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, with_limits
 from support.samples import TOOL, dump, read_error, reply, request
 from support.sockets import ScriptedServer, answer

@@ -18,7 +18,7 @@ from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Route
+from dragoman_server.config.route import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.replay import (

@@ -14,7 +14,8 @@ from dragoman.dialects import Dialect
 from dragoman.gateway import ServiceReport
 from dragoman_server.cli.main import main
 from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.proxy.hooks import Hooks
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.named_keys import made, spent, with_keys

@@ -13,8 +13,9 @@ import pytest
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.schema import Config, Server
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, Gate, gate
 from support.samples import dump, error_frame, reply, text_stream

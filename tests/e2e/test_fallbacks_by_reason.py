@@ -10,8 +10,9 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from support.gateways import CHAT, MESSAGES, Gate, gate
 from support.samples import dump, reply, text_stream
 from support.sockets import ScriptedServer, Step, answer, chunk, sse_head, stream

@@ -16,8 +16,8 @@ from dragoman.dialects import Dialect
 from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Route
 from dragoman_server.proxy.hooks import Hooks
 from support.gateways import gate, until
 from support.named_keys import keyed, made, spent

@@ -10,7 +10,7 @@ from aiohttp import web
 from dragoman.dialects import Dialect
 from dragoman_server.app import setup
 from dragoman_server.config.provider import Secret
-from dragoman_server.config.schema import Route
+from dragoman_server.config.route import Route
 from dragoman_server.observability.metric_families import OPEN_REQUESTS
 from support.exposed import Sample, read_exposition, total
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate, served, until

@@ -15,7 +15,8 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.simulator import SCRIPTS
 from oracles.simulator import strict_simulator
 from support.commands import command

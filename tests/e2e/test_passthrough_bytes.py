@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate
 from support.samples import dump, reply, text_stream
 from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, Step, answer, chunk, head, sse_head, stream

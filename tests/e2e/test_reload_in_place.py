@@ -18,7 +18,8 @@ import aiohttp
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from support.commands import Command, command
 from support.exposed import read_exposition, total

@@ -18,8 +18,9 @@ from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.credential_options import CredentialOptions
 from dragoman_server.config.door import Door
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.credentials.renewal import Renewal

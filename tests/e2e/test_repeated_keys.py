@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from support.gateways import config_for, gate
 from support.samples import dump, reply, request
 from support.sockets import ScriptedServer, answer, stream

@@ -15,7 +15,8 @@ from aiohttp.typedefs import Handler
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.simulator import REQUESTS

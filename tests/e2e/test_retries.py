@@ -18,8 +18,9 @@ from aiohttp import ClientError
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import BREAKERS_OPEN, OPEN_REQUESTS, QUEUED_REQUESTS, RETRIES_DENIED
 from dragoman_server.proxy.attempts import Attempts

@@ -14,7 +14,8 @@ from aiohttp import ClientSession, web
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.observability.installed_version import installed_version, revision
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream

@@ -13,8 +13,9 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator

@@ -16,7 +16,8 @@ from dragoman_server.app import setup
 from dragoman_server.config.lint import unknown_windows
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator

@@ -14,8 +14,9 @@ from dragoman_server import ExchangeRecord, Principal
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.config import Overload
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.proxy.hooks import Hooks
 from support.gateways import config_for, gate, until
 from support.named_keys import keyed, made, spent

@@ -11,8 +11,9 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.schema import Config, Models, Server
 from support.gateways import config_for, gate
 from support.samples import TEXT, dump, error_frame, judge, messages_frame, reply, text_stream
 from support.sockets import ScriptedServer, Send, Step, answer, head

@@ -14,8 +14,9 @@ from aiohttp import web
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from support.gateways import Gate, gate, served
 from support.named_keys import made, with_keys
 from support.samples import reply

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from support.gateways import gate, served
 from support.named_keys import made
 from support.samples import reply

@@ -23,8 +23,8 @@ from dragoman.gateway import ClientFrame
 from dragoman.stages.base import ReplyPipeline
 from dragoman.threads.store import stored_items
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints import conversations, diagnostics, stored_responses
 from dragoman_server.proxy import background, item_references, long_bodies

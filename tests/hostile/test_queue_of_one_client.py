@@ -8,8 +8,9 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from support.gateways import gate, until
 from support.named_keys import made, with_keys
 from support.samples import dump, reply

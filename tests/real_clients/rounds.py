@@ -17,7 +17,8 @@ from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check

@@ -18,7 +18,8 @@ from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.app import make_app
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.workers.serve import listening
 from oracles.gemini import SKIP, Gemini
 from real_clients import packages

@@ -18,7 +18,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.proxy.gateway import Gateway
 from support import samples
 

@@ -68,7 +68,8 @@ from dragoman import Dialect
 from dragoman.gateway import CLIENT_DIALECTS, DIRECTIONS
 from dragoman_server.config.provider import Provider
 from support.gateways import gate
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 
 CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 ECHO = Dialect("echo")

@@ -20,7 +20,8 @@ from dragoman_server.config.credential_options import CredentialOptions
 from dragoman_server.config.door import PLAIN
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from support.gateways import gate
 from support.token_endpoint import google_tokens, service_account, token_endpoint
 from vendors.cloud_host import SECRET, CloudHost, cloud_host

@@ -10,8 +10,9 @@ from dragoman_server.accounts.usage.options import OFF as USAGE_OFF
 from dragoman_server.accounts.usage.options import STDOUT
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.state_options import DAY, HOUR, MEMORY
 from dragoman_server.config.state_options import OFF as STATE_OFF

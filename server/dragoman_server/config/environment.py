@@ -11,7 +11,8 @@ from dragoman.gateway import DEFAULT_DIALECT, STORED_DIALECT
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 from dragoman_server.config.value_problems import choice_problem
 

@@ -22,8 +22,9 @@ from dragoman_server.config.hints import other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import RENAMED, default_profile
 from dragoman_server.config.price_tables import FILE, read_prices
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_tables import read_targets
-from dragoman_server.config.schema import SIMULATED, Config, Models, Route, Server
+from dragoman_server.config.schema import SIMULATED, Config, Models, Server
 from dragoman_server.config.state_options import read_state
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
 

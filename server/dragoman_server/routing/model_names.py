@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dragoman import Dialect
 from dragoman.gateway import ModelSizes
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Route
+from dragoman_server.config.route import Route
 from dragoman_server.routing.router import Router
 
 

@@ -11,8 +11,9 @@ from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client
 from dragoman_server.routing.plan import Candidate, Plan, candidates_of
 from dragoman_server.routing.response_issuers import Issuer

@@ -14,8 +14,9 @@ from dragoman import Dialect, DragomanError
 from dragoman.aio import Transport
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.config.capture_options import CaptureOptions
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.draft import Draft

@@ -20,7 +20,8 @@ from dragoman_server.app import make_app
 from dragoman_server.cli.tool_calls.question import Model, request_for
 from dragoman_server.cli.tool_calls.read_reply import SeenReply, error_message, read_reply
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.observability.known_secrets import RenewedSecrets, provider_secrets
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.upstream_calls import create_transport

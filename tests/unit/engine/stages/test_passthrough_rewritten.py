@@ -14,7 +14,8 @@ from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
 from dragoman.translate_request import Translation
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.endpoints.explain import as_text, explanation
 from support import samples
 from support.gateways import gate

@@ -14,7 +14,8 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.list_models import UpstreamList
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.routing.router import Router
 from support.gateways import CHAT, MESSAGES
 

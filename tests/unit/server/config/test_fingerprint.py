@@ -14,7 +14,8 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.fingerprint import LENGTH, _plain, fingerprint
 from dragoman_server.config.load import load_config
 from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Server
 from support.commands import environment
 from support.named_keys import made
 

@@ -20,8 +20,9 @@ from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import models_without_price, remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from support.named_keys import made

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import (
     ATTEMPTS_MAX,
     TARGETS_MAX,
@@ -15,7 +16,6 @@ from dragoman_server.config.routing_options import (
     RouteTarget,
     target_problems,
 )
-from dragoman_server.config.schema import Route
 
 PROVIDERS = {"a": object(), "b": object()}
 

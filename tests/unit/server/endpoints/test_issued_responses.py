@@ -16,8 +16,9 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.state_options import StateOptions
 from support.gateways import Gate, gate, served
 from support.issuing_upstreams import IssuingUpstream

@@ -16,8 +16,8 @@ from dragoman.threads import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints.readiness import Readiness
 from dragoman_server.observability.metric_families import REQUESTS, UPSTREAM_ERRORS

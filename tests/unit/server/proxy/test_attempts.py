@@ -21,8 +21,9 @@ from dragoman.gateway import parse_body
 from dragoman.wire import Json
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import RETRIES_DENIED, UPSTREAM_ERRORS, Totals
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace

@@ -17,8 +17,8 @@ from dragoman_server.accounts.usage.journal import SLOT, FileJournal
 from dragoman_server.accounts.usage.options import JSONL, SQLITE, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Route
 from dragoman_server.proxy.gateway import Gateway
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate, served

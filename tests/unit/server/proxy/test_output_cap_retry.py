@@ -10,8 +10,9 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.proxy.output_cap_retry import REFUSALS
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply, text_stream

@@ -16,8 +16,9 @@ from dragoman.dialects import Dialect
 from dragoman_server.cli.main import main
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.replay import NotReplayable, replay
 from dragoman_server.observability.captures.store import Capture

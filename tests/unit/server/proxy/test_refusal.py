@@ -10,8 +10,9 @@ import pytest
 
 from dragoman import Dialect, Failure, translation
 from dragoman.gateway import read_error
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.proxy import refusal
 from dragoman_server.proxy.long_bodies import LONG_BODY
 from support.gateways import CHAT, MESSAGES, config_for, gate

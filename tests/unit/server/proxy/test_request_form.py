@@ -13,7 +13,8 @@ import pytest
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models, Server
 from dragoman_server.proxy.hooks import Hooks, Target
 from support.forms import FORM_TYPE, form, part
 from support.forwarding import ALIAS, MODEL, forwarding

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from dragoman.dialects import Dialect
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.routing.model_names import ModelNames
 from dragoman_server.routing.router import Router
 

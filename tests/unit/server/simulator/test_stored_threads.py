@@ -16,7 +16,8 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.messages.errors import write_failure
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.stored_threads import Threads
 

@@ -13,8 +13,9 @@ from aiohttp import ClientError
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from support.forms import FORM_TYPE, form, part
 from support.gateways import Gate, gate
 from support.sockets import Abort, ScriptedServer, Send, Step, answer, chunk, head

@@ -10,8 +10,9 @@ import pytest
 from dragoman import ClientRequestError, Dialect
 from dragoman.wire import json_loads
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.receipt import Receipt

@@ -15,7 +15,8 @@ from dragoman_server.cli.tool_calls.question import models_to_ask
 from dragoman_server.cli.tool_calls.report import Report
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.route import Route
+from dragoman_server.config.schema import Config, Models
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
 from support.gateways import served

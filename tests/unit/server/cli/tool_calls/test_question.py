@@ -9,8 +9,9 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.tool_calls.question import models_to_ask, request_for, unasked
 from dragoman_server.config.provider import Auth, Provider
+from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.config.schema import Config, Models
 from oracles.requests import check
 
 CHAT, MESSAGES, RESPONSES = Dialect
