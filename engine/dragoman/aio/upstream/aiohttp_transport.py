@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping
-from contextlib import aclosing
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 import aiohttp
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, slices
+from dragoman.aio.batch_slices import SMALL, slices
 from dragoman.aio.decompress import ACCEPTED
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
@@ -22,7 +21,8 @@ from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.descriptors import descriptor_failure
 from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 from dragoman.aio.upstream.parted_reads import parse_in_parts
-from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from dragoman.aio.upstream.whole_body import read_whole
+from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _BYTES_BODY_MAX = 2**20
 """aiohttp emits a ResourceWarning for a longer body of type bytes."""
@@ -48,22 +48,7 @@ class AiohttpResponse(CloseOnExit):
 
     async def read(self, limit: int) -> bytes:
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            async with aclosing(self._body(sliced=False, limit=limit)) as body:
-                async for piece in body:
-                    size += len(piece)
-                    if size > limit:
-                        raise LimitExceeded("reply_body", limit, upstream=True)
-                    pieces.append(piece)
-        except UpstreamError as error:
-            error.received = size
-            raise
-        whole = b"".join(pieces)
-        if size > LONG_BODY:
-            await asyncio.sleep(0)
-        return whole
+        return await read_whole(self._body(sliced=False, limit=limit), limit)
 
     def batches(self) -> AsyncGenerator[bytes, None]:
         """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""

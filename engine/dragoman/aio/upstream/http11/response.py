@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
-from io import BytesIO
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
+from dragoman.aio.batch_slices import SMALL, slice_end
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.trampoline import PARKED
@@ -15,7 +12,8 @@ from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
-from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError
+from dragoman.aio.upstream.whole_body import read_whole
+from dragoman.errors import LimitExceeded, StreamTruncated
 
 
 class Http11Response(CloseOnExit):
@@ -46,22 +44,11 @@ class Http11Response(CloseOnExit):
 
     async def read(self, limit: int) -> bytes:
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
-        body = BytesIO()  # a list of pieces of two bytes would take 24 times as much memory
-        size = 0
         try:
-            async with aclosing(self._body(sliced=False, limit=limit)) as batches:
-                async for piece in batches:
-                    size += len(piece)
-                    if size > limit:
-                        self._over_limit = True
-                        raise LimitExceeded("reply_body", limit, upstream=True)
-                    body.write(piece)
-        except UpstreamError as error:
-            error.received = size
+            return await read_whole(self._body(sliced=False, limit=limit), limit)
+        except LimitExceeded:
+            self._over_limit = True
             raise
-        if size > LONG_BODY:
-            await asyncio.sleep(0)
-        return body.getvalue()
 
     def batches(self) -> AsyncGenerator[bytes, None]:
         """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""
