@@ -34,6 +34,7 @@ from dragoman.dialects.responses.request.read_content import (
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_text_format
 from dragoman.dialects.responses.request.read_tools import ToolList
+from dragoman.dialects.responses.request.refused_items import current_turn, is_reference, reject_item
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import (
@@ -45,7 +46,7 @@ from dragoman.dialects.shared.json_fields import (
     required,
     required_text,
 )
-from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
 
@@ -79,18 +80,6 @@ _HOSTED: Final = (
     "mcp_call",
     "mcp_list_tools",
 )
-_APPROVAL: Final = "this upstream does not connect to MCP servers; leave the item out of `input`"
-_PROGRAM: Final = "this upstream writes no programs that call tools; leave the item out of `input`"
-_UNSUPPORTED: Final[dict[str, str]] = {
-    **dict.fromkeys(("mcp_approval_request", "mcp_approval_response"), _APPROVAL),
-    **dict.fromkeys(("program", "program_output"), _PROGRAM),
-    "compaction": "the compacted history can be read by the provider that made it only; send the items it stands for",
-    "compaction_trigger": "it must be the last item, and only a gateway compacts; else ask for a summary in a message",
-    "item_reference": (
-        "no items are stored here; send the item itself, or set state.kind in the gateway's configuration "
-        '(several workers need a shared store: "sqlite", "redis" or "postgresql")'
-    ),
-}
 
 
 class ItemsReader:
@@ -158,11 +147,11 @@ class ItemsReader:
             elif kind is None and "role" in item:
                 self._message(item, at)
             else:
-                _reject(item, at)
+                reject_item(item, at)
         except ClientRequestError as error:
             if self._current < 0:
-                self._current = _current_turn(items)
-            if self._losses.strict or _is_reference(item) or number >= self._current:
+                self._current = current_turn(items)
+            if self._losses.strict or is_reference(item) or number >= self._current:
                 raise
             self._replace(item, at, str(error))
 
@@ -388,39 +377,6 @@ _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
     "computer_call_output": ItemsReader._computer_output,
     **dict.fromkeys(_HOSTED, ItemsReader._hosted),
 }
-
-
-def _reject(item: Json, at: Path) -> None:
-    kind = item.get("type")
-    if kind is None and type(item.get("id")) is str:  # the SDKs send a reference without its type
-        kind = "item_reference"
-    if type(kind) is not str:
-        required(item, "type", str, at)
-    why = _UNSUPPORTED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
-    raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be sent: {why}")
-
-
-def _is_reference(item: Any) -> bool:
-    """True if the item only names another one. Without that one the history would be incomplete."""
-    if type(item) is not dict:
-        return False
-    kind = item.get("type")
-    return kind == "item_reference" or (kind is None and type(item.get("id")) is str and "role" not in item)
-
-
-def _current_turn(items: list[Any]) -> int:
-    """Return the index at which the current user turn begins: the messages that are not the assistant's at the end."""
-    number = len(items)
-    while number and _is_asked(items[number - 1]):
-        number -= 1
-    return number if number < len(items) else number - 1
-
-
-def _is_asked(item: Any) -> bool:
-    """True for a message that is not the assistant's."""
-    if type(item) is not dict or item.get("type", "message") != "message":
-        return False
-    return bool(item.get("role", "assistant") != "assistant")
 
 
 def _call_id(item: Json, at: Path) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.parts import Image, Json, Text
 from dragoman.dialects.directions import direction
-from dragoman.dialects.responses.request import read_items
+from dragoman.dialects.responses.request import read_items, refused_items
 from dragoman.dialects.responses.request.read_as_text import COMPACTED, ENCRYPTED, is_encrypted, item_text
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
@@ -241,13 +241,13 @@ def test_no_item_of_the_history_is_refused(item: Any) -> None:
 
 def test_many_broken_items_before_many_messages_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[int] = []
-    found = read_items._current_turn
+    found = refused_items.current_turn
 
     def counted(items: list[Any]) -> int:
         searches.append(len(items))
         return found(items)
 
-    monkeypatch.setattr(read_items, "_current_turn", counted)
+    monkeypatch.setattr(read_items, "current_turn", counted)
     request, _ = read(*["x"] * 50, ASSISTANT, *[USER] * 50)
     assert len(request.turns) == 101
     assert len(searches) == 1
