@@ -59,6 +59,18 @@ async def test_an_unmasked_frame_behind_a_masked_one_and_in_pieces() -> None:
     assert await close_code(unmasked[:1], unmasked[1:2]) == 1002
 
 
+async def test_a_message_within_another_closes_the_connection() -> None:
+    """Also if the other one is empty so far (RFC 6455 §5.4)."""
+    for first in (b"", CREATE[:9]):
+        assert await close_code(frame(first, final=False), frame(CREATE)) == 1002
+
+
+@pytest.mark.parametrize(("code", "answer"), [(1000, 1000), (3000, 1000), (999, 1002), (1006, 1002), (5000, 1002)])
+async def test_a_close_with_a_code_that_no_frame_may_have(code: int, answer: int) -> None:
+    """RFC 6455 §7.4."""
+    assert await close_code(frame(code.to_bytes(2, "big"), opcode=8)) == answer
+
+
 @pytest.mark.parametrize(
     "text", [b"\xff", b'{"type":"\xed\xa0\x80"}', b'{"type":"response.create","model":"\xc0\xaf"}']
 )

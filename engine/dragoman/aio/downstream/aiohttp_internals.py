@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, cast
 
-from aiohttp import hdrs, web
+from aiohttp import WSCloseCode, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
-from dragoman.aio.downstream.masked_frames import MaskedFrames
+from dragoman.aio.downstream.masked_frames import MaskedFrames, may_be_sent
 
 try:
     from aiohttp.web_protocol import _ErrInfo
@@ -240,7 +240,7 @@ def detached_request(request: web.Request) -> web.Request:
 
 
 class MaskedWebSocketResponse(web.WebSocketResponse):
-    """A WebSocket that is closed with 1002 at the first frame that the client did not mask.
+    """A WebSocket that is closed with 1002 at the first frame that breaks a rule of `masked_frames`.
 
     Assumes that `_post_start` makes `_parser` the connection's `_payload_parser`, which reads all that arrives, and
     that what arrived with the handshake is in `_message_tail` until then.
@@ -255,6 +255,12 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
         connection._payload_parser = frames = MaskedFrames(connection._payload_parser)
         if early:
             frames.feed_data(early)
+
+    async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
+        """Close the connection, with 1002 if the client has closed it with a code that no frame may have."""
+        if not may_be_sent(self.close_code or 0):
+            code = WSCloseCode.PROTOCOL_ERROR
+        return await super().close(code=code, message=message, drain=drain)
 
 
 # --- a response -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""The rule that a client masks each of its WebSocket frames (RFC 6455 §5.1), which aiohttp's reader does not check."""
+"""Rules for a client's WebSocket frames that aiohttp's reader does not check.
+
+A client masks each frame (RFC 6455 §5.1), begins a message only once the one before has ended (§5.4), and closes with a
+code that a frame may have (§7.4).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,11 @@ _FORBIDDEN = b"\x70\x80"
 """The header of a frame with reserved bits, for which aiohttp's reader closes the connection with 1002."""
 _EXTENDED = {126: 2, 127: 8}
 """Bytes of a length that does not fit its 7 bits."""
+
+
+def may_be_sent(code: int) -> bool:
+    """Return whether a frame may have a close code that aiohttp's reader has accepted."""
+    return code != 1006 and code < 5000
 
 
 class FrameReader(Protocol):
@@ -21,12 +30,13 @@ class FrameReader(Protocol):
 
 
 class MaskedFrames:
-    """Passes the frames that are masked to a `reader`. The first one that is not ends the connection with 1002.
+    """Passes frames to a `reader`. The first one that is not masked, or that begins a message within another one, ends
+    the connection with 1002.
 
     Only the headers of the frames are looked at: the cost does not depend on the size of the payloads.
     """
 
-    __slots__ = ("_head", "_left", "_reader")
+    __slots__ = ("_head", "_left", "_open", "_reader")
 
     def __init__(self, reader: FrameReader) -> None:
         self._reader = reader
@@ -34,6 +44,8 @@ class MaskedFrames:
         """The beginning of a header, at most 9 bytes: the reader gets it with the rest."""
         self._left = 0
         """Bytes of the frame that have not arrived."""
+        self._open = False
+        """True within a message of several frames. aiohttp's reader misses that while they are empty."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         """Read what has arrived, as the reader does."""
@@ -49,6 +61,10 @@ class MaskedFrames:
                 return self._reader.feed_data(data[:start])
             if extended:
                 length = int.from_bytes(data[start + 2 : end], "big")
+            if (opcode := data[start] & 0xF) < 8:
+                if opcode and self._open:
+                    return self._reader.feed_data(data[:start] + _FORBIDDEN)
+                self._open = data[start] < 0x80
             start = end + 4 + length
         self._head, self._left = b"", start - size
         return self._reader.feed_data(data)
