@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman_proof import cli
-from dragoman_proof.chaos import catalogue, certificates, clocks, descriptors, disks, memory, names
+from dragoman_proof.chaos import catalogue, certificates, clocks, descriptors, disks, memory, names, postgres, redis
 from dragoman_proof.chaos.scenario import Missing, Play, holds, judged, name_of
 from support.programs import lacking
 
@@ -77,6 +77,41 @@ async def test_name_server_hangs() -> None:
 @pytest.mark.whole
 async def test_certificate_expires() -> None:
     await play(certificates.certificate_expires)
+
+
+@pytest.mark.whole
+async def test_memory_kill() -> None:
+    await play(memory.memory_kill)
+
+
+@pytest.mark.whole
+async def test_postgres_slow() -> None:
+    await play(postgres.postgres_slow)
+
+
+@pytest.mark.whole
+async def test_postgres_emptied() -> None:
+    await play(postgres.postgres_emptied)
+
+
+@pytest.mark.whole
+async def test_postgres_truncated() -> None:
+    await play(postgres.postgres_truncated)
+
+
+@pytest.mark.whole
+async def test_postgres_read_only() -> None:
+    await play(postgres.postgres_read_only)
+
+
+@pytest.mark.whole
+async def test_postgres_killed() -> None:
+    await play(postgres.postgres_killed)
+
+
+@pytest.mark.whole
+async def test_redis_slow() -> None:
+    await play(redis.redis_slow)
 
 
 def test_every_scenario_has_a_test() -> None:

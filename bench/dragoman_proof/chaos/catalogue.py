@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from dragoman_proof.chaos import certificates, clocks, descriptors, disks, memory, names
+from dragoman_proof.chaos import certificates, clocks, descriptors, disks, memory, names, postgres, redis
 from dragoman_proof.chaos.scenario import Play, chosen, first_line, judged, name_of
 
 SCENARIOS: tuple[Play, ...] = (
@@ -16,6 +16,8 @@ SCENARIOS: tuple[Play, ...] = (
     *clocks.SCENARIOS,
     *names.SCENARIOS,
     *certificates.SCENARIOS,
+    *postgres.SCENARIOS,
+    *redis.SCENARIOS,
 )
 
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 from dragoman_proof.chaos.gateway import becomes, gateway, until
 from dragoman_proof.chaos.scenario import Missing, holds
-from dragoman_proof.chaos.setups import written
+from dragoman_proof.chaos.setups import added_key, written
 from dragoman_proof.chaos.upstream import HELD, upstream
 
 _LIBRARIES = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
 _REQUESTS = 4
 """Requests of 12 tokens, which an estimate takes for 15, of the 60 of a day."""
-
-
-def _key(config: Path, name: str, *limits: str) -> dict[str, str]:
-    """Add a key, and return its header."""
-    arguments = (sys.executable, "-m", "dragoman_server", "keys", "add", name, "-c", str(config), *limits)
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
-    holds(done.returncode == 0, "a key is added", done.stderr)
-    return {"authorization": f"Bearer {done.stdout.strip()}"}
 
 
 async def clock_jumps(folder: Path) -> None:
@@ -42,9 +32,9 @@ async def clock_jumps(folder: Path) -> None:
     async with upstream() as up:
         store = f'[store]\nkind = "sqlite"\npath = "{folder}/accounts.db"\nrefresh = 0.5\ntimeout = 5\n'
         config = written(folder, up.url(), store)
-        short = await asyncio.to_thread(_key, config, "short", "--expires", "12h")
-        poor = await asyncio.to_thread(_key, config, "poor", "--daily-tokens", "60")
-        plain = await asyncio.to_thread(_key, config, "plain", "--requests-per-minute", "1000")
+        short = await added_key(config, "short", "--expires", "12h")
+        poor = await added_key(config, "poor", "--daily-tokens", "60")
+        plain = await added_key(config, "plain", "--requests-per-minute", "1000")
         async with gateway(config, variables=variables) as found:
 
             async def answers(status: int, key: dict[str, str], what: str) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from dragoman_proof.chaos.gateway import GatewayProcess, gateway, until
 from dragoman_proof.chaos.scenario import Missing, holds, program
-from dragoman_proof.chaos.setups import written
+from dragoman_proof.chaos.setups import booked, written
 from dragoman_proof.chaos.upstream import upstream
 
 _SIZE = "2m"
@@ -55,15 +53,6 @@ def _fill(disk: Path) -> Path:
     return ballast
 
 
-async def _booked(config: Path) -> tuple[int, int]:
-    """The numbers of exchanges, and of those that were lost, that `dragoman usage` reports."""
-    arguments = ("-m", "dragoman_server", "usage", "-c", str(config), "--by", "ended", "--json")
-    done = await asyncio.to_thread(subprocess.run, [sys.executable, *arguments], capture_output=True, timeout=60)
-    rows: list[Any] = json.loads(done.stdout or '{"data": []}')["data"]
-    counts = {row["ended"]: int(row["exchanges"]) for row in rows}
-    return sum(counts.values()), counts.get("lost", 0)
-
-
 async def _asks(found: GatewayProcess) -> None:
     for dialect in ("chat", "messages", "responses"):
         status, body = await found.ask(dialect, store=False) if dialect == "responses" else await found.ask(dialect)
@@ -91,7 +80,7 @@ async def _usage_on_a_full_disk(folder: Path, kind: str) -> None:
 
 
 async def _equals(config: Path, wanted: tuple[int, int]) -> bool:
-    return await _booked(config) == wanted
+    return await booked(config) == wanted
 
 
 async def full_disk_jsonl(folder: Path) -> None:

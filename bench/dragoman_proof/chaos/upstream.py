@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,9 +55,10 @@ class Upstream:
             self.streaming += 1
             await self.go.wait()
             self.streaming -= 1
-        await reply.write(_frame(head, {"content": "lo"}, None) + _frame(head, {}, "stop"))
         usage = json.dumps({**head, "choices": [], "usage": _USAGE})
-        await reply.write(f"data: {usage}\n\ndata: [DONE]\n\n".encode())
+        rest = _frame(head, {"content": "lo"}, None) + _frame(head, {}, "stop") + f"data: {usage}\n\n".encode()
+        with suppress(ConnectionError):  # the gateway was killed
+            await reply.write(rest + b"data: [DONE]\n\n")
         return reply
 
 

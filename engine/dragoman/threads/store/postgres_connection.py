@@ -29,6 +29,7 @@ _HAS_VERSIONS: Final = (
     "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
     " WHERE nspname = $1 AND relname = 'versions')"
 )
+_EMPTIED: Final = "a table was emptied that the others need: restore the database, or drop the schema"
 _ADVICE: Final = {
     "InvalidPasswordError": "check the user and the password in {url}",
     "InvalidAuthorizationSpecificationError": "check the user in {url}, and pg_hba.conf of the server",
@@ -39,6 +40,8 @@ _ADVICE: Final = {
     "TooManyConnectionsError": "raise max_connections of the server, or run fewer processes",
     "CannotConnectNowError": "it starts or stops: it answers when it has started",
     "DiskFullError": "make room on the disk of the server",
+    "DuplicateTableError": _EMPTIED,
+    "NotNullViolationError": _EMPTIED,
     "ConnectionDoesNotExistError": "check that PostgreSQL runs",
     "SSLCertVerificationError": "check sslmode and sslrootcert in {url}",
     "SSLError": "check sslmode in {url}",

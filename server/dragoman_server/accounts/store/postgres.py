@@ -77,10 +77,13 @@ class PostgresKeyStore:
         await self._connection.close()
 
     async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
-        """Return all keys, or None if their version is still `known`."""
+        """Return all keys, or None if their version is still `known`. Raises StoreError."""
         before = known if isinstance(known, tuple) else (None, None)
         async with self._connection.call() as db:
-            version, mark, whole, records = await db.fetchrow(self._sql(_READ), *before)
+            row = await db.fetchrow(self._sql(_READ), *before)
+        if row is None:
+            raise StoreError("PostgreSQL has no version of the keys (restore the database, or drop the schema)")
+        version, mark, whole, records = row
         if records is None:
             return None
         return StoredKeys((version, mark), records_of(data.encode() for data in records), whole)

@@ -79,6 +79,13 @@ async def test_a_schema_that_was_dropped_is_created_again(postgres: PostgresServ
         assert await things(connection) == ["first", "second"]
 
 
+async def test_versions_that_were_deleted_are_an_error_with_advice(postgres: PostgresServer) -> None:
+    async with connected(postgres.url, schema="emptied") as connection:
+        await things(connection)
+    await postgres.run("TRUNCATE emptied.versions")
+    assert "restore the database, or drop the schema" in await failure(postgres.url, schema="emptied")
+
+
 async def test_a_role_without_the_right_to_create_uses_a_schema_that_exists(postgres: PostgresServer) -> None:
     await postgres.run("CREATE ROLE small LOGIN PASSWORD 'small-pw'")
     url = postgres.url_of("small", "small-pw")

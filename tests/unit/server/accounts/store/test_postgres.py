@@ -76,6 +76,20 @@ async def test_a_database_that_was_restored_to_an_earlier_state_is_noticed(
     assert (list(empty.records), empty.whole) == ([], False)
 
 
+async def test_versions_that_were_deleted_are_an_error_with_advice(
+    store: PostgresKeyStore, postgres: PostgresServer
+) -> None:
+    await store.put_key(record())
+    known = await store.keys()
+    assert known is not None
+    await postgres.run(f'TRUNCATE "{store._schema}".key_versions')
+    for version in (None, known.version):
+        with pytest.raises(StoreError, match=r"no version of the keys .*drop the schema"):
+            await store.keys(version)
+    with pytest.raises(StoreError, match="drop the schema"):
+        await store.put_key(record("bob"))
+
+
 async def test_each_change_is_noticed_at_once_and_one_by_sql(store: PostgresKeyStore, postgres: PostgresServer) -> None:
     other = PostgresKeyStore(options(postgres))
     await other.open()
