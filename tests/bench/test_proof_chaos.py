@@ -65,6 +65,16 @@ async def test_clock_jumps() -> None:
 
 
 @pytest.mark.whole
+async def test_clock_of_a_host() -> None:
+    await play(clocks.clock_of_a_host)
+
+
+@pytest.mark.whole
+async def test_clock_and_credentials() -> None:
+    await play(clocks.clock_and_credentials)
+
+
+@pytest.mark.whole
 async def test_name_moves() -> None:
     await play(names.name_moves)
 

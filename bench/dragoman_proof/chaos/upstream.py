@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,10 @@ class Upstream:
     streaming: int = 0
     """Number of streams that wait."""
     go: asyncio.Event = field(default_factory=asyncio.Event)
+    accepts: Callable[[str], bool] = bool
+    """Whether a value of `Authorization` is accepted; by default each one is."""
+    refused: int = 0
+    """Number of requests that got a 401."""
 
     def url(self, host: str = "127.0.0.1") -> str:
         """The base URL."""
@@ -38,6 +42,9 @@ class Upstream:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer a request with the text `Hello`."""
         self.requests.append(request)
+        if not self.accepts(request.headers.get("authorization", "none")):
+            self.refused += 1
+            return web.json_response({"error": {"message": "expired"}}, status=401)
         body = await request.json()
         head = {"id": "c-1", "created": 1, "model": body["model"]}
         if not body.get("stream"):

@@ -55,6 +55,8 @@ TICK = 1.0
 """Seconds between two attempts to reach a store that did not answer."""
 RENEW = 20.0
 """Seconds between two renewals of the open requests: a third of the time after which they expire."""
+_JUMP = 10.0
+"""Seconds by which the clock has jumped if it differs so much from one that does not jump: leases are renewed then."""
 _CLOSE = 2.0
 """Seconds that the last settlements have when the gateway closes."""
 
@@ -142,6 +144,7 @@ class Accounts:
 
     async def _maintain(self) -> None:
         renewed = refreshed = asyncio.get_running_loop().time()
+        ahead = self._now() - renewed
         in_memory = self._grant_now is not None  # then leases are all that there is to do
         while True:
             await asyncio.sleep(RENEW / 4 if in_memory else min(TICK, self._options.refresh))
@@ -149,8 +152,8 @@ class Accounts:
             try:
                 if not self.healthy:
                     await self._retry()
-                if now - renewed >= RENEW:
-                    renewed = now
+                if now - renewed >= RENEW or abs(self._now() - now - ahead) >= _JUMP:
+                    renewed, ahead = now, self._now() - now
                     await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
                 if now - refreshed >= self._options.refresh or not self.keys.known:
                     refreshed = now

@@ -14,8 +14,9 @@ REQUESTS, TOKENS, CONCURRENCY = "requests", "tokens", "concurrent"
 
 LEASE_MS = 60_000
 """Time after which an open request that is no longer renewed does not count: its process has ended without a word."""
-KEPT_MS = 3_600_000
-"""Time for which a lease that has expired can still be settled, and for which a repeated settlement is recognised."""
+KEPT_MS = 25 * 3_600_000
+"""Time for which a lease that has expired can still be settled, and for which a repeated settlement is recognised.
+A day is less: a clock may jump by one while requests are open."""
 
 
 IN_REQUESTS, IN_TOKENS, IN_COST = range(3)

@@ -28,7 +28,8 @@ from dragoman_server.observability.metric_families import (
 from support.fragile_store import REDIS, Fragile, opened
 from support.named_keys import made
 from support.redis_server import RedisServer
-from support.waiting import until
+from support.stores import Clock
+from support.waiting import turns, until
 
 CHAT = Dialect.CHAT
 
@@ -193,6 +194,25 @@ async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> 
     try:
         await accounts.admit(record, "1", CHAT, "m", 10)
         await until(lambda: renewed == [Lease(record.id, "1")])
+    finally:
+        await accounts.close()
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_open_requests_are_renewed_when_the_clock_jumps(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    monkeypatch.setattr(module, "RENEW", 1e6)
+    clock = Clock()
+    store, (_, record) = Fragile(), made(concurrent_requests=5)
+    accounts = Accounts((record,), REDIS, totals=Totals(), store=store, now=lambda: time.monotonic() + clock.now)
+    await accounts.open()
+    try:
+        await accounts.admit(record, "1", CHAT, "m", 10)
+        await turns()
+        for _ in range(2):
+            assert not store.renewed
+            clock.now += days * 86_400
+            await until(lambda: store.renewed == ["1"])
+            store.renewed.clear()
     finally:
         await accounts.close()
 

@@ -14,7 +14,7 @@ import pytest
 
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
-from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import KEPT_MS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store import memory, postgres, redis, sqlite
@@ -113,9 +113,24 @@ async def test_a_request_that_has_expired_can_still_be_settled(store: AccountSto
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 35)]
 
 
-async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: AccountStore, clock: Clock) -> None:
+@pytest.mark.parametrize("days", [1, -1])
+async def test_an_open_request_is_kept_when_the_clock_jumps_and_comes_back(
+    store: AccountStore, clock: Clock, days: int
+) -> None:
+    await store.admit(claim("1", concurrent=1, budget=100, tokens=10))
+    for jump in (days, -days):
+        clock.now += jump * 86_400
+        await store.renew([Lease("alice", "1")])
+        assert (await store.admit(claim("2", concurrent=1))).rejected == ("concurrent",)
+    clock.now += days * 86_400
+    await store.settle([charge("1", 25)])
+    clock.now -= days * 86_400
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 35)]
+
+
+async def test_a_lease_is_forgotten_in_the_end(store: AccountStore, clock: Clock) -> None:
     await store.admit(claim("1", budget=100, tokens=10))
-    clock.now += 3661
+    clock.now += KEPT_MS / 1000 + 61
     await store.admit(claim("2"))
     await store.settle([charge("1", 25)])
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 10)]
