@@ -25,6 +25,7 @@ from support.paths import ROOT
 
 WHOLE = pytest.mark.whole
 build: Callable[..., list[Path]] = runpy.run_path(str(ROOT / "tests/release/build.py"))["build"]
+differences: Callable[..., list[str]] = runpy.run_path(str(ROOT / "tests/release/compare_bill.py"))["differences"]
 
 
 @WHOLE
@@ -54,6 +55,22 @@ def test_a_release_can_be_built_again_and_checked(tmp_path: Path) -> None:
     locked = {(name, version) for name, version in licences.packages() if name in names}
     assert {name for name, _ in locked} == names - {"dragoman"}
     assert {(each["name"], each["version"]) for each in bill["components"]} - {("dragoman", version)} == locked
+
+
+def test_bills_of_materials_are_compared_by_names_and_versions() -> None:
+    marker = [{"name": "uv:package:marker", "value": "sys_platform == 'win32'"}]
+    bill = [
+        {"name": "typing-extensions", "version": "4.1"},
+        {"name": "colorama", "version": "0.4", "properties": marker},
+        {"name": "redis", "version": "7.1"},
+    ]
+    installed = [{"name": "typing_extensions", "version": "4.1"}, {"name": "dragoman", "version": "1.0.0"}]
+    redis = {"name": "redis", "version": "7.1"}
+    assert differences({"components": bill}, {"components": [*installed, redis]}) == []
+    assert differences({"components": bill}, {"components": [*installed, {**redis, "version": "7.2"}]}) == [
+        "redis 7.1: in the bill, not installed",
+        "redis 7.2: installed, not in the bill",
+    ]
 
 
 @WHOLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from dragoman_proof.chaos.gateway import becomes, gateway, until
 from dragoman_proof.chaos.scenario import Missing, holds
@@ -98,9 +99,10 @@ async def _ends(port: int) -> float:
     """The latest time at which a lease or a place in a Redis ends."""
     import redis.asyncio as client
 
-    async with client.Redis(port=port) as store:
+    store: Any = client.Redis(port=port)
+    async with store:
         sets = [name async for name in store.scan_iter(_type="zset") if name.endswith(b"leases")]
-        return max([score for name in sets for _, score in await store.zrange(name, 0, -1, withscores=True)])
+        return max([float(score) for name in sets for _, score in await store.zrange(name, 0, -1, withscores=True)])
 
 
 async def clock_of_a_host(folder: Path) -> None:
