@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
+import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,15 @@ settings.register_profile(
 )
 
 TESTS = Path(__file__).parent
+
+if sys.dont_write_bytecode:
+    # Where the environment forbids bytecode next to the sources, it is kept with pytest's own files: without it each of
+    # the workers and of some hundred processes compiles whatever it imports.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(TESTS.parent / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
 M_MMAP_THRESHOLD, LARGE = -3, 1 << 18
 FAST = ("unit", "docs", "golden/test_requests.py")
 """Folders and files whose tests are fast, except for their properties."""
@@ -67,6 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
+@cache
 def is_fast(path: Path) -> bool:
     """True if a file or folder is fast, belongs to a fast one or contains one."""
     path = path.relative_to(TESTS)
@@ -78,9 +91,15 @@ def is_law(item: pytest.Item) -> bool:
     return getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or bool(item.get_closest_marker("law"))
 
 
+@cache
+def has_matrices(path: Path) -> bool:
+    """True if each test of a file that is parametrized is a matrix."""
+    return path.relative_to(TESTS).parts[0] in MATRICES
+
+
 def is_matrix(item: pytest.Item) -> bool:
     """True for a test of which the first stage runs a sample."""
-    return item.path.relative_to(TESTS).parts[0] in MATRICES or bool(item.get_closest_marker("matrix"))
+    return has_matrices(item.path) or bool(item.get_closest_marker("matrix"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -8,6 +8,7 @@ cited as `RFC 9112 §9.6`, decisions as `decision 0002`.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +48,16 @@ def sections(pages: list[Path]) -> list[str]:
     return [number for page in pages for _, number in _ANCHOR.findall(page.read_text("utf-8"))]
 
 
+@cache
+def one_line(path: Path) -> str:
+    """The text of a file that has the sign, without its line breaks; empty for another file."""
+    text = path.read_text("utf-8")
+    return _LINE_BREAK.sub(" ", text) if _SIGN.search(text) else ""
+
+
 def citations(path: Path) -> list[Citation]:
     """Every citation of the file, a list of sections as one for each; the page is empty where none is named."""
-    text = _LINE_BREAK.sub(" ", path.read_text("utf-8"))
+    text = one_line(path)
     place = str(path.relative_to(ROOT))
     return [
         Citation(place, (match["page"] or "").lower(), number)
@@ -58,26 +66,36 @@ def citations(path: Path) -> list[Citation]:
     ]
 
 
-SOURCES = sorted(
-    path
-    for folder, pattern in (
-        ("engine", "*.py"),
-        ("server", "*.py"),
-        ("bench", "*.py"),
-        ("tests", "*.py"),
-        ("docs", "*.md"),
+@cache
+def sources() -> list[Path]:
+    """The files that may cite."""
+    return sorted(
+        path
+        for folder, pattern in (
+            ("engine", "*.py"),
+            ("server", "*.py"),
+            ("bench", "*.py"),
+            ("tests", "*.py"),
+            ("docs", "*.md"),
+        )
+        for path in (ROOT / folder).rglob(pattern)
+        if path != Path(__file__)
     )
-    for path in (ROOT / folder).rglob(pattern)
-    if path != Path(__file__)
-)
-CITATIONS = [citation for path in SOURCES for citation in citations(path)]
+
+
+@cache
+def all_citations() -> list[Citation]:
+    """The citations of all files."""
+    return [citation for path in sources() for citation in citations(path)]
+
+
 ANCHORS = {name: frozenset(sections(pages)) for name, pages in PAGES.items()}
 
 
 def test_every_citation_is_a_section() -> None:
     unknown = [
         citation
-        for citation in CITATIONS
+        for citation in all_citations()
         if not _SPECIFICATION.fullmatch(citation.page.upper())
         and citation.section not in ANCHORS.get(citation.page, ())
     ]
@@ -86,16 +104,14 @@ def test_every_citation_is_a_section() -> None:
 
 def test_every_section_sign_is_of_a_citation() -> None:
     signs = [
-        str(path)
-        for path in SOURCES
-        if path != _NO_CITATION and _SIGN.search(_CITATION.sub("", _LINE_BREAK.sub(" ", path.read_text("utf-8"))))
+        str(path) for path in sources() if path != _NO_CITATION and _SIGN.search(_CITATION.sub("", one_line(path)))
     ]
     assert signs == []
 
 
 def test_citations_are_found() -> None:
-    assert len(CITATIONS) > 300
-    assert {citation.page for citation in CITATIONS} > PAGES.keys() - {"streams"}
+    assert len(all_citations()) > 300
+    assert {citation.page for citation in all_citations()} > PAGES.keys() - {"streams"}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -123,7 +139,7 @@ def test_every_section_of_the_mapping_is_in_its_contents() -> None:
 
 def test_every_cited_decision_exists() -> None:
     numbers = {path.name[:4] for path in (ROOT / "docs/decisions").glob("*.md")}
-    cited = {number for path in SOURCES for number in re.findall(r"\bdecisions? (\d{4})\b", path.read_text("utf-8"))}
+    cited = {number for path in sources() for number in re.findall(r"\bdecisions? (\d{4})\b", path.read_text("utf-8"))}
     assert cited
     assert cited <= numbers
 
