@@ -7,12 +7,15 @@ other one it ends before that (`dragoman.aio.downstream.hijack`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
+import pytest_asyncio
 import uvloop
 
 from dragoman.aio.downstream.response import DownstreamResponse
+from support.browser import chromium
 
 _LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -47,3 +50,10 @@ def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
         monkeypatch.setattr(DownstreamResponse, "flush", flush_and_settle)
     return at_once
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Any]:
+    """A browser for the tests of a module, which run on one loop."""
+    async with chromium() as browser:
+        yield browser

@@ -11,17 +11,19 @@ from dragoman import Dialect
 from support.browser import page
 from support.console_page import gateway, send
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 QUANTILE = "async ([counts, ends, share]) => (await import('./series.js')).quantile(counts, ends, share)"
 ROUND_UP = "async (value) => (await import('./scale.js')).roundUp(value)"
 TIME = "async ([unix, now]) => (await import('./clock.js')).time(unix, new Date(now * 1000))"
 
 
-async def test_charts_begin_with_the_receipts_and_show_values() -> None:
+async def test_charts_begin_with_the_receipts_and_show_values(browser: Any) -> None:
     async with gateway() as up:
         for _ in range(3):
             await send(up.url, Dialect.MESSAGES, "sim-thinking")
         await send(up.url, Dialect.CHAT, "sim-error-429", status=429)
-        async with page(f"{up.url}/ui/#health", viewport={"width": 1280, "height": 800}) as shown:
+        async with page(browser, f"{up.url}/ui/#health", viewport={"width": 1280, "height": 800}) as shown:
             order = await shown.locator("#view-health h3").all_inner_texts()
             assert order == ["Providers", "Charts", "Tokens and cost by key"], "providers first"
             chart = shown.get_by_role("slider", name="Requests", exact=True)
@@ -36,10 +38,10 @@ async def test_charts_begin_with_the_receipts_and_show_values() -> None:
             assert await shown.get_by_role("slider", name="Between tokens").locator(".second").count() >= 1
 
 
-async def test_values_are_shown_under_the_pointer_and_with_the_keys() -> None:
+async def test_values_are_shown_under_the_pointer_and_with_the_keys(browser: Any) -> None:
     async with gateway() as up:
         await send(up.url, Dialect.MESSAGES, "sim-text")
-        async with page(f"{up.url}/ui/#health") as shown:
+        async with page(browser, f"{up.url}/ui/#health") as shown:
             figure = shown.locator("figure", has=shown.get_by_role("slider", name="Tokens", exact=True))
             chart = figure.get_by_role("slider")
             await chart.hover(position={"x": 60, "y": 40})
@@ -92,15 +94,15 @@ async def both(chart: Any) -> tuple[float, float]:
     ],
 )
 async def test_quantiles_are_estimated_within_a_bucket(
-    counts: list[float], share: float, expected: float | None
+    browser: Any, counts: list[float], share: float, expected: float | None
 ) -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         found = await shown.evaluate(QUANTILE, [counts, [1.0, 2.0, 4.0], share])
     assert found == (None if expected is None else pytest.approx(expected, abs=0.01))
 
 
-async def test_axes_end_at_round_numbers_and_times_have_dates() -> None:
-    async with gateway() as up, page(f"{up.url}/ui", timezone_id="UTC") as shown:
+async def test_axes_end_at_round_numbers_and_times_have_dates(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui", timezone_id="UTC") as shown:
         found = [await shown.evaluate(ROUND_UP, value) for value in (0, 0.0003, 0.11, 1, 2.1, 40, 99, 101)]
         assert found == pytest.approx([1, 0.0004, 0.2, 1, 4, 40, 100, 200])
         now = 1_795_764_162  # 2026-11-27 07:22:42

@@ -22,13 +22,15 @@ from support.browser import axe_source, page
 from support.console_page import TEXT, body, column, gateway, picture, rows, send, violations
 from support.gateways import served, until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 CANARY, KEY = "canary of a prompt", "canary-key-of-the-gateway"
 CROSS = [(client, upstream) for client, upstream in DIRECTIONS if client is not upstream]
 FORMS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
 
-async def test_live_traffic_filters_and_pause() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_live_traffic_filters_and_pause(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await shown.wait_for_selector("text=No request has arrived yet")
         await send(up.url, Dialect.MESSAGES, "sim-thinking")
         await send(up.url, Dialect.CHAT, "sim-text")
@@ -60,8 +62,8 @@ async def test_live_traffic_filters_and_pause() -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize(("client", "upstream"), CROSS, ids=str)
-async def test_a_tool_call_in_the_inspector(client: Dialect, upstream: Dialect) -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_a_tool_call_in_the_inspector(browser: Any, client: Dialect, upstream: Dialect) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await shown.get_by_role("button", name="Record the next 5").click()
         await shown.wait_for_selector("text=The next 5 requests are recorded")
         await send(up.url, client, f"{upstream}/sim-thinking")
@@ -81,8 +83,8 @@ async def test_a_tool_call_in_the_inspector(client: Dialect, upstream: Dialect) 
 
 
 @pytest.mark.whole
-async def test_the_playground_explains_and_sends() -> None:
-    async with gateway() as up, page(f"{up.url}/ui/#playground") as shown:
+async def test_the_playground_explains_and_sends(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui/#playground") as shown:
         changes = shown.get_by_role("region", name="Changes to the request")
         await changes.get_by_text("max_completion_tokens").wait_for()
         await shown.get_by_label("Example").select_option("loss")
@@ -104,9 +106,9 @@ async def test_the_playground_explains_and_sends() -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("texts", [True, False])
-async def test_a_captured_exchange(tmp_path: Path, texts: bool) -> None:
+async def test_a_captured_exchange(browser: Any, tmp_path: Path, texts: bool) -> None:
     options = CaptureOptions(directory=str(tmp_path / "captures"), texts=texts)
-    async with gateway(capture=options) as up, page(f"{up.url}/ui/#playground") as shown:
+    async with gateway(capture=options) as up, page(browser, f"{up.url}/ui/#playground") as shown:
         changes = shown.get_by_role("region", name="Changes to the request")
         await changes.wait_for()
         request = json.dumps(body(Dialect.MESSAGES, "chat/sim-tools"))
@@ -131,8 +133,8 @@ async def test_a_captured_exchange(tmp_path: Path, texts: bool) -> None:
 
 
 @pytest.mark.whole
-async def test_the_charts() -> None:
-    async with gateway() as up, page(f"{up.url}/ui/#health") as shown:
+async def test_the_charts(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui/#health") as shown:
         await shown.locator("#charts figure").first.wait_for()
         await send(up.url, Dialect.MESSAGES, "sim-thinking")
         await shown.wait_for_selector("figure:has-text('completed 1')")
@@ -144,10 +146,10 @@ async def test_the_charts() -> None:
         await picture(shown, "health", 900)
 
 
-async def test_a_key_is_entered_and_neither_it_nor_a_prompt_is_shown() -> None:
+async def test_a_key_is_entered_and_neither_it_nor_a_prompt_is_shown(browser: Any) -> None:
     async with gateway(keys=(Secret(KEY),)) as up:
         await send(up.url, Dialect.MESSAGES, "sim-text", CANARY, headers={"x-api-key": KEY})
-        async with page(f"{up.url}/ui") as shown:
+        async with page(browser, f"{up.url}/ui") as shown:
             responses: list[Any] = []
             shown.on("response", lambda response: responses.append(response))
             await shown.wait_for_selector("text=This gateway has keys: enter one to see its traffic.")
@@ -176,22 +178,22 @@ async def test_a_key_is_entered_and_neither_it_nor_a_prompt_is_shown() -> None:
 
 
 @pytest.mark.whole
-async def test_a_page_of_another_origin_gets_nothing() -> None:
+async def test_a_page_of_another_origin_gets_nothing(browser: Any) -> None:
     async def foreign(_: web.Request) -> web.Response:
         return web.Response(text="<!doctype html><title>foreign</title>", content_type="text/html")
 
     app = web.Application()
     app.router.add_get("/", foreign)
     ask = "url => fetch(url, {mode: 'MODE'}).then(r => r.type + r.status + r.ok, () => 'refused')"
-    async with gateway(cors_origins=("*",)) as up, served(app) as (url, _), page(url, up.url) as shown:
+    async with gateway(cors_origins=("*",)) as up, served(app) as (url, _), page(browser, url, up.url) as shown:
         target = f"{up.url}/ui/api/exchanges"
         assert await shown.evaluate(ask.replace("MODE", "cors"), target) == "refused"
         assert await shown.evaluate(ask.replace("MODE", "no-cors"), target) == "opaque0false"
 
 
 @pytest.mark.whole
-async def test_a_connection_that_fails_is_tried_again() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_a_connection_that_fails_is_tried_again(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await shown.wait_for_selector("#connection:has-text('live')")
         await shown.route("**/api/live*", lambda route: route.abort())
         await shown.get_by_label("Search").fill("x")
@@ -201,8 +203,8 @@ async def test_a_connection_that_fails_is_tried_again() -> None:
 
 
 @pytest.mark.whole
-async def test_the_keyboard_and_a_narrow_window() -> None:
-    async with gateway() as up, page(f"{up.url}/ui", viewport={"width": 320, "height": 640}) as shown:
+async def test_the_keyboard_and_a_narrow_window(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui", viewport={"width": 320, "height": 640}) as shown:
         await send(up.url, Dialect.MESSAGES, "sim-thinking")
         await shown.locator("#exchanges tbody tr").first.wait_for()
         await shown.keyboard.press("Tab")
@@ -228,10 +230,10 @@ async def test_the_keyboard_and_a_narrow_window() -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize(("width", "scheme"), FORMS)
-async def test_axe_finds_nothing(width: int, scheme: str) -> None:
+async def test_axe_finds_nothing(browser: Any, width: int, scheme: str) -> None:
     source = await asyncio.to_thread(axe_source)
     form: Any = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    async with gateway(pace=0.0) as up, page(f"{up.url}/ui", **form) as shown:
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui", **form) as shown:
         await shown.evaluate(source)
         await shown.wait_for_selector("text=No request has arrived yet")
         found = {"empty": await violations(shown)}
@@ -262,13 +264,13 @@ async def test_axe_finds_nothing(width: int, scheme: str) -> None:
 
 
 @pytest.mark.whole
-async def test_below_a_prefix_of_an_application() -> None:
+async def test_below_a_prefix_of_an_application(browser: Any) -> None:
     config = simulated_config()
     config = replace(config, server=replace(config.server, ui=True))
     async with with_simulator(config) as (filled, _):
         app = web.Application()
         setup(app, filled, prefix="/llm")
-        async with served(app) as (url, _runner), page(f"{url}/llm/ui/#playground") as shown:
+        async with served(app) as (url, _runner), page(browser, f"{url}/llm/ui/#playground") as shown:
             await shown.get_by_role("region", name="Changes to the request").wait_for()
             await shown.get_by_role("button", name="Send").click()
             await shown.get_by_role("region", name="Both sides of the stream").wait_for()

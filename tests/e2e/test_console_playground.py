@@ -11,6 +11,8 @@ from dragoman import Dialect
 from support.browser import page
 from support.console_page import gateway, send
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 ASK = "How is the weather in Oslo?"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WHOLE = """async (value) => {
@@ -39,8 +41,8 @@ def request(client: Dialect, model: str, *, stream: bool, tool: bool) -> Any:
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("client", list(Dialect), ids=str)
-async def test_the_reply_is_assembled(client: Dialect, stream: bool) -> None:
-    async with gateway(pace=0.0) as up, page(f"{up.url}/ui/#playground") as shown:
+async def test_the_reply_is_assembled(browser: Any, client: Dialect, stream: bool) -> None:
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui/#playground") as shown:
         await shown.get_by_label("The client's API").select_option(client.value)
         reply = shown.get_by_role("region", name="The reply")
         text = await send(up.url, client, "messages/sim-echo", "an echo of it")
@@ -65,8 +67,8 @@ async def test_the_reply_is_assembled(client: Dialect, stream: bool) -> None:
             await shown.wait_for_selector("text=Open this exchange")
 
 
-async def test_the_error_of_a_stream_is_the_end_of_the_reply() -> None:
-    async with gateway(pace=0.0) as up, page(f"{up.url}/ui/#playground") as shown:
+async def test_the_error_of_a_stream_is_the_end_of_the_reply(browser: Any) -> None:
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui/#playground") as shown:
         sent = json.dumps(request(Dialect.MESSAGES, "chat/sim-error-mid", stream=True, tool=False))
         await shown.get_by_label("Request", exact=True).fill(sent)
         await shown.get_by_role("button", name="Send").click()
@@ -74,8 +76,8 @@ async def test_the_error_of_a_stream_is_the_end_of_the_reply() -> None:
         assert await shown.get_by_role("region", name="The reply").locator("pre.text").count() == 1
 
 
-async def test_a_custom_tool_and_a_refusal_of_whole_replies() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_a_custom_tool_and_a_refusal_of_whole_replies(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         custom = {
             "output": [{"type": "custom_tool_call", "name": "patch", "input": "*** Begin"}],
             "status": "completed",

@@ -17,13 +17,15 @@ from dragoman_server.config.provider import Secret
 from support.browser import page
 from support.console_page import column, gateway, rows, send
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 PHONE: Any = {"viewport": {"width": 390, "height": 844}}
 KEY = "key-of-the-gateway"
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
 
-async def test_a_recording_is_counted_and_its_rows_are_marked() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_a_recording_is_counted_and_its_rows_are_marked(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await send(up.url, CHAT, "sim-text")
         await shown.get_by_role("button", name="Record the next 5").click()
         await shown.wait_for_selector("text=The next 5 requests are recorded.")
@@ -54,8 +56,8 @@ def message_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("client", list(Dialect), ids=str)
-async def test_a_failed_row_has_the_words_that_the_client_got(client: Dialect) -> None:
-    async with gateway(pace=0.0) as up, page(f"{up.url}/ui") as shown:
+async def test_a_failed_row_has_the_words_that_the_client_got(browser: Any, client: Dialect) -> None:
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui") as shown:
         # The upstream's message about a key of the configuration is not the client's.
         for model, status in (("sim-error-429", 429), ("sim-error-mid", 200), ("sim-error-401", 502)):
             words = message_of(await send(up.url, client, model, status=status))
@@ -69,9 +71,9 @@ async def test_a_failed_row_has_the_words_that_the_client_got(client: Dialect) -
         await shown.locator("tr:has-text('rejected') .reason", has_text=words).wait_for()
 
 
-async def test_texts_of_clients_and_upstreams_are_no_html() -> None:
+async def test_texts_of_clients_and_upstreams_are_no_html(browser: Any) -> None:
     name = "<img src=x onerror=alert(1)>"
-    async with gateway(pace=0.0) as up, page(f"{up.url}/ui") as shown:
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui") as shown:
         await send(up.url, CHAT, f"{name}sim-text")
         await shown.locator("td.model", has_text=name).wait_for()
         await shown.goto(f"{up.url}/ui/#playground")
@@ -92,10 +94,10 @@ async def fill(url: str, count: int) -> None:
                 assert response.status == 400
 
 
-async def test_older_rows_are_loaded_on_scroll() -> None:
+async def test_older_rows_are_loaded_on_scroll(browser: Any) -> None:
     async with gateway() as up:
         await fill(up.url, 230)
-        async with page(f"{up.url}/ui") as shown:
+        async with page(browser, f"{up.url}/ui") as shown:
             lines = shown.locator("#exchanges tbody tr")
             await lines.nth(99).wait_for()
             assert await lines.count() == 100
@@ -114,7 +116,7 @@ async def test_older_rows_are_loaded_on_scroll() -> None:
             await shown.wait_for_selector("#live-count:has-text(', 11 shown')")
 
 
-async def test_the_receipts_of_a_store_follow_with_dates_and_hosts() -> None:
+async def test_the_receipts_of_a_store_follow_with_dates_and_hosts(browser: Any) -> None:
     stored = {
         "request_id": "req_of_another_host",
         "created": 1_600_000_000,
@@ -147,7 +149,7 @@ async def test_the_receipts_of_a_store_follow_with_dates_and_hosts() -> None:
 
     async with gateway() as up:
         await send(up.url, CHAT, "sim-text")
-        async with page("about:blank", up.url, timezone_id="UTC") as shown:
+        async with page(browser, "about:blank", up.url, timezone_id="UTC") as shown:
             await shown.route("**/v1/dragoman/receipts*", receipts)
             await shown.route("**/ui/api/live*", live)
             await shown.goto(f"{up.url}/ui")
@@ -158,8 +160,8 @@ async def test_the_receipts_of_a_store_follow_with_dates_and_hosts() -> None:
             assert await shown.locator("th.host").is_visible()
 
 
-async def test_columns_without_a_value_are_hidden() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown:
+async def test_columns_without_a_value_are_hidden(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await send(up.url, CHAT, "messages/sim-text")
         await shown.locator("tr:has-text('completed')").wait_for()
         assert await heads(shown) == ["Time", "State", "Direction", "Model", "Duration", "First event", "Tokens"]
@@ -173,8 +175,8 @@ async def heads(shown: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_on_a_phone_a_row_is_a_card(scheme: str) -> None:
-    async with gateway() as up, page(f"{up.url}/ui", color_scheme=scheme, **PHONE) as shown:
+async def test_on_a_phone_a_row_is_a_card(browser: Any, scheme: str) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui", color_scheme=scheme, **PHONE) as shown:
         await send(up.url, CHAT, "messages/sim-error-429", status=429)
         await send(up.url, MESSAGES, "chat/sim-text")
         await shown.locator("tr:has-text('completed')").wait_for()
@@ -199,11 +201,11 @@ async def test_on_a_phone_a_row_is_a_card(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-async def test_the_command_of_an_empty_table_works_when_pasted(keyed: bool) -> None:
+async def test_the_command_of_an_empty_table_works_when_pasted(browser: Any, keyed: bool) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     rights: Any = {"permissions": ["clipboard-read", "clipboard-write"]}
-    async with gateway(keys=(Secret(KEY),) if keyed else ()) as up, page(f"{up.url}/ui", **rights) as shown:
+    async with gateway(keys=(Secret(KEY),) if keyed else ()) as up, page(browser, f"{up.url}/ui", **rights) as shown:
         if keyed:
             await shown.get_by_label("Key of this gateway").fill(KEY)
             await shown.keyboard.press("Enter")
@@ -222,8 +224,8 @@ async def test_the_command_of_an_empty_table_works_when_pasted(keyed: bool) -> N
         assert await shown.locator("#live-empty").is_hidden()
 
 
-async def test_what_runs_is_shown() -> None:
-    async with gateway() as up, page(f"{up.url}/ui") as shown, aiohttp.ClientSession() as session:
+async def test_what_runs_is_shown(browser: Any) -> None:
+    async with gateway() as up, page(browser, f"{up.url}/ui") as shown, aiohttp.ClientSession() as session:
         async with session.get(f"{up.url}/ui/api/about") as response:
             about = await response.json()
         await shown.get_by_text(f"Dragoman {about['version']}, revision {about['revision']}").wait_for()

@@ -70,9 +70,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def engine() -> Metered:
+def engine(metered: Metered) -> Metered:
     """The engine with a meter in it. What bounds a growth that is allowed is small, so that it shows as a bound."""
-    metered = Metered()
     metered["tools.bridge"].MAX_REPEATED = 500
     metered["policies.schema_union"].WRITTEN_OUT = 500
     metered["policies.schema_union"]._SCHEMAS = 10

@@ -19,12 +19,6 @@ PIECE = 64
 KNOBS: dict[str, dict[str, Any]] = {"defaults": {}, "stripped": {"null_arguments": "strip"}}
 
 
-@pytest.fixture(scope="module")
-def engine() -> Metered:
-    """The engine with a meter in it."""
-    return Metered()
-
-
 def _chat(arguments: str) -> bytes:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
     return chat_frame({"role": "assistant", "tool_calls": [call]}) + chat_frame({}, "tool_calls") + b"data: [DONE]\n\n"
@@ -59,7 +53,7 @@ UPSTREAMS = {"chat": _chat, "messages": _messages}
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 @pytest.mark.parametrize("client", ["chat", "messages", "responses"])
 def test_arguments_four_times_as_long_are_about_four_times_the_work(
-    engine: Metered, client: str, upstream: str, knobs: str
+    metered: Metered, client: str, upstream: str, knobs: str
 ) -> None:
     body: dict[str, Any] = {
         "model": "m",
@@ -69,23 +63,23 @@ def test_arguments_four_times_as_long_are_about_four_times_the_work(
     }
     if client == "responses":
         body = {"model": "m", "stream": True, "input": "u"}
-    direction = engine.count(engine["dialects.directions"].direction, client, upstream)[1]
-    chosen = engine["knobs"].Knobs(**KNOBS[knobs])
+    direction = metered.count(metered["dialects.directions"].direction, client, upstream)[1]
+    chosen = metered["knobs"].Knobs(**KNOBS[knobs])
     # Pieces that are looked at together have a fixed length, beyond which the work is linear.
-    engine["stages.null_arguments"]._PIECE = 256
+    metered["stages.null_arguments"]._PIECE = 256
 
     def work(count: int, piece: int) -> int:
         arguments = "{" + ",".join(f'"key{number:06}":{number:06}' for number in range(count)).replace(":0", ":1") + "}"
         data = UPSTREAMS[upstream](arguments)
 
         def run() -> None:
-            translation = engine["translate_request"].translate(direction, json.dumps(body).encode(), knobs=chosen)
+            translation = metered["translate_request"].translate(direction, json.dumps(body).encode(), knobs=chosen)
             machine = translation.stream_machine()
             for at in range(0, len(data), piece):
                 machine.feed(data[at : at + piece])
             machine.finish()
 
-        return engine.count(run)[0]
+        return metered.count(run)[0]
 
     for piece in (PIECE, 10**9):
         assert work(4 * SMALL, piece) / work(SMALL, piece) < MOST, piece

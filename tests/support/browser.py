@@ -44,30 +44,39 @@ def axe_source() -> str:
 
 
 @asynccontextmanager
-async def page(url: str, *others: str, **context: Any) -> AsyncIterator[Any]:
-    """The page at `url` in a browser of its own.
-
-    Fails if the page logs an error, raises one, or sends a request to another host than its own and those of `others`.
-    A request that fails is no error here.
-    """
+async def chromium() -> AsyncIterator[Any]:
+    """A browser, which starts in a second and more."""
     playwright = pytest.importorskip("playwright.async_api")
     path = executable()
-    problems: list[str] = []
-    hosts = {urlsplit(each).netloc for each in (url, *others)}
     async with playwright.async_playwright() as driver:
         # As root, which containers run as, Chromium has no sandbox.
         browser = await driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else [])
         try:
-            made = await browser.new_context(**context)
-            made.set_default_timeout(SECONDS * 1000)
-            new = await made.new_page()
-            new.on("pageerror", lambda error: problems.append(f"error: {error}"))
-            new.on("console", lambda line: problems.append(line.text) if _is_problem(line) else None)
-            new.on("request", lambda sent: None if urlsplit(sent.url).netloc in hosts else problems.append(sent.url))
-            await new.goto(url)
-            yield new
+            yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def page(browser: Any, url: str, *others: str, **context: Any) -> AsyncIterator[Any]:
+    """The page at `url` in a context of its own: other pages of the browser share neither storage nor cookies with it.
+
+    Fails if the page logs an error, raises one, or sends a request to another host than its own and those of `others`.
+    A request that fails is no error here.
+    """
+    problems: list[str] = []
+    hosts = {urlsplit(each).netloc for each in (url, *others)}
+    made = await browser.new_context(**context)
+    try:
+        made.set_default_timeout(SECONDS * 1000)
+        new = await made.new_page()
+        new.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        new.on("console", lambda line: problems.append(line.text) if _is_problem(line) else None)
+        new.on("request", lambda sent: None if urlsplit(sent.url).netloc in hosts else problems.append(sent.url))
+        await new.goto(url)
+        yield new
+    finally:
+        await made.close()
     assert not problems
 
 

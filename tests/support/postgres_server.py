@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +34,44 @@ def _program(name: str) -> str:
     return str(versions[-1]) if versions else lacking(f"{name} is not installed (Debian: apt-get install postgresql)")
 
 
+def _owner() -> dict[str, Any]:
+    """The user that a program runs as: the server refuses to run as root."""
+    return {"user": "postgres", "group": "postgres", "extra_groups": ()} if os.geteuid() == 0 else {}
+
+
+def _folder() -> Path:
+    """Return a new folder of the user."""
+    folder = Path(tempfile.mkdtemp(prefix="dragoman-postgres-"))
+    if owner := _owner():
+        shutil.chown(folder, owner["user"], owner["group"])
+    return folder
+
+
+def _call(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=60, **_owner())
+
+
+@cache
+def _new_cluster() -> str:
+    """The data of a cluster that was never started. To copy it takes a tenth of the time of making one."""
+    folder = _folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    secret = folder / "password"
+    secret.write_text(PASSWORD)
+    secret.chmod(0o644)
+    data = str(folder / "data")
+    _call(_program("initdb"), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "-N")
+    return data
+
+
 class PostgresServer:
     """One cluster, which can be stopped, started again on its port, and frozen. `options` are lines of its file."""
 
     def __init__(self, options: tuple[str, ...] = ()) -> None:
         self.port = free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="dragoman-postgres-"))
+        self.folder = _folder()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        # The server refuses to run as root.
-        self._user: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            self._user = {"user": "postgres", "group": "postgres", "extra_groups": ()}
-            shutil.chown(self.folder, "postgres", "postgres")
 
     @property
     def url(self) -> str:
@@ -57,19 +84,13 @@ class PostgresServer:
 
     def create(self) -> None:
         """Create the cluster and start it."""
-        secret = self.folder / "password"
-        secret.write_text(PASSWORD)
-        secret.chmod(0o644)
-        self._call("initdb", "-D", self.data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "-N")
+        _call("cp", "-a", _new_cluster(), self.data)
         self.start()
 
     @property
     def data(self) -> str:
         """The directory of the cluster."""
         return str(self.folder / "data")
-
-    def _call(self, name: str, *arguments: str) -> None:
-        subprocess.run([_program(name), *arguments], check=True, capture_output=True, timeout=60, **self._user)
 
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
@@ -82,7 +103,7 @@ class PostgresServer:
             [_program("postgres"), "-D", self.data, *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            **self._user,
+            **_owner(),
         )
         until = time.monotonic() + 60
         while subprocess.run([_program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]).returncode:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from dragoman.stages.grammar.checker import read_frame
 from dragoman.stages.grammar.values import require
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Item(NamedTuple):
@@ -20,20 +23,8 @@ class Item(NamedTuple):
 
 def lines_of(data: bytes) -> tuple[list[bytes], bytes]:
     """The complete lines, and the rest behind the last line end. LF, CR LF and CR end a line; nothing else does."""
-    lines: list[bytes] = []
-    line = bytearray()
-    position = 0
-    while position < len(data):
-        byte = data[position]
-        if byte in (0x0A, 0x0D):
-            lines.append(bytes(line))
-            line = bytearray()
-            if byte == 0x0D and data[position + 1 : position + 2] == b"\n":
-                position += 1
-        else:
-            line.append(byte)
-        position += 1
-    return lines, bytes(line)
+    *lines, rest = _LINE_END.split(data)
+    return lines, rest
 
 
 def split(data: bytes, *, flush: bool = True) -> list[Item]:
