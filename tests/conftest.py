@@ -29,7 +29,7 @@ pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "s
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _REPEATABLE: dict[str, Any] = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": _SLOW}
-settings.register_profile("sample", max_examples=8, **_REPEATABLE)
+settings.register_profile("sample", max_examples=5, **_REPEATABLE)
 settings.register_profile("whole", max_examples=50, **_REPEATABLE)
 settings.register_profile("deep", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=_SLOW)
 settings.register_profile(
@@ -127,7 +127,9 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Any:
 def mark(items: list[pytest.Function]) -> None:
     """Mark the items of one test."""
     first = set(range(len(items)))
-    if len(items) > 1 and is_matrix(items[0]):
+    if len(items) > 1 and items[0].get_closest_marker("turns"):
+        first = {stages.turn(items[0].path, len(items))}
+    elif len(items) > 1 and is_matrix(items[0]):
         first = stages.sample([stages.values_of(item.callspec._idlist, item.callspec.params) for item in items])
     for number, item in enumerate(items):
         if number not in first or (stages.is_second() and is_law(item)):

@@ -15,6 +15,7 @@ from dragoman_proof.load.report import lines, save
 from dragoman_proof.load.sizes import SAMPLE, TooFewFiles, files_needed, fitting
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_a_sample_of_each_scenario_holds(name: str) -> None:
     outcome = await SCENARIOS[name](SAMPLE)

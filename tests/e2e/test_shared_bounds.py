@@ -24,6 +24,8 @@ from support.redis_server import RedisServer, redis_server
 from support.samples import PATHS, dump, reply, request
 from support.waiting import until, until_true
 
+pytestmark = pytest.mark.turns  # a test starts two gateways or more
+
 CHAT = Dialect.CHAT
 KINDS = pytest.mark.parametrize("kind", ["redis", "sqlite"])
 BOUNDED = """

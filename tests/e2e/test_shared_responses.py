@@ -22,6 +22,8 @@ from support.store_servers import SHARED, StoreServer, store_server
 from support.thread_stores import KEY
 from support.waiting import until_true
 
+pytestmark = pytest.mark.turns  # a test starts two gateways or more
+
 CONFIG = """
 [models]
 unknown = "pass"

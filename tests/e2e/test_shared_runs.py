@@ -24,6 +24,8 @@ from support.samples import chat_frame
 from support.thread_stores import KEY
 from support.waiting import until, until_true
 
+pytestmark = pytest.mark.turns  # a test starts two gateways or more
+
 CONFIG = """
 [models]
 unknown = "pass"

@@ -6,6 +6,8 @@
 - A test marked `whole` is left to the second stage.
 - A matrix is a test with several `parametrize` that is marked `matrix` or is in a folder of `MATRICES`. The first stage
   runs as many of its items as are needed for each row of each `parametrize`, and each pair of client and upstream.
+- Of a test marked `turns`, the first stage runs one item: of a module's first test the first one, of its second test
+  the second one, and so on, so that each row is run with some of the tests.
 - A law is a Hypothesis test, or one that is marked `law` and uses `some`. It runs in both stages, in the first one with
   few examples.
 
@@ -15,7 +17,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,6 +31,7 @@ DIRECTION = ("client", "upstream")
 
 
 _stage = ""
+_turns: Counter[Path] = Counter()
 
 
 def choose(expression: str) -> str:
@@ -60,6 +65,12 @@ def sample(cases: Sequence[Iterable[Hashable]]) -> set[int]:
         taken.add(best)
         missing -= values[best]
     return taken
+
+
+def turn(module: Path, rows: int) -> int:
+    """Return the position of the row that the next test of a module runs with."""
+    _turns[module] += 1
+    return (_turns[module] - 1) % rows
 
 
 def values_of(rows: Sequence[str], parameters: Mapping[str, object]) -> list[Hashable]:
