@@ -192,7 +192,8 @@ def _class(node: ast.ClassDef, name: str, value: Any) -> str:
         parts.append(_block(re.sub(r" -> None$", "", _signature(start, name, method=True))))
     elif decorators & {"dataclass", "dataclasses.dataclass"} or "NamedTuple" in bases:
         defaults = {field.name: field for field in fields(value)} if is_dataclass(value) else {}
-        parts.append(_block(_call(name, [_field(item, defaults.get(field)) for field, item, _ in members])))
+        given = [(item, defaults.get(field)) for field, item, _ in members]
+        parts.append(_block(_call(name, [_field(*each) for each in given if each[1] is None or each[1].init])))
     parts.append(_documented(ast.get_docstring(node) or ""))
     meanings = {name: _line(text) for name, _, text in members}
     if isinstance(value, type) and issubclass(value, Enum) and not any(meanings.values()):

@@ -1,7 +1,7 @@
 """Event streams, as the parser reads them and as independent parsers do.
 
 The others are httpx-sse, Speakeasy's parser in Mistral's SDK, and those of the OpenAI and Anthropic SDKs. Where one
-differs, `DIFFERENCES` has the reason. The rules are those of WHATWG HTML §9.2.6, "the standard".
+differs, `DIFFERENCES` has the reason. The rules are those of WHATWG §9.2.6, "the standard".
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Event:
 
 @dataclass(slots=True)
 class Reading:
-    """What the parser reads. `ended` has why it did not read all: a key of DIFFERENCES."""
+    """The events that the parser reads. `ended` has why it did not read all: a key of DIFFERENCES."""
 
     events: list[Event]
     ended: str = ""

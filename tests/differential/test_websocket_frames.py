@@ -32,7 +32,7 @@ DIFFERENCES = {
 
 @dataclass(slots=True)
 class Reading:
-    """What is read: kinds and payloads of messages, pings and pongs, and the code that ends the connection, if any."""
+    """The outcome: kinds and payloads of messages, pings and pongs, and the code that ends the connection, if any."""
 
     messages: list[tuple[str, bytes]] = field(default_factory=list)
     code: int | None = None

@@ -1,4 +1,4 @@
-"""Tables of all pages: each is one block, with a delimiter row and as many cells in each row (GFM §4.10)."""
+"""Tables of all pages: each is one block, with a delimiter row and as many cells in each row (GFM, "Tables")."""
 
 from __future__ import annotations
 

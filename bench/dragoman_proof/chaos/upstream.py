@@ -31,7 +31,7 @@ class Upstream:
     """Number of streams that wait."""
     go: asyncio.Event = field(default_factory=asyncio.Event)
     accepts: Callable[[str], bool] = bool
-    """Whether a value of `Authorization` is accepted; by default each one is."""
+    """Returns True for a value of `Authorization` that is accepted; by default each one is."""
     refused: int = 0
     """Number of requests that got a 401."""
 

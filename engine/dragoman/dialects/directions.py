@@ -8,7 +8,7 @@ by the client's. In between are the canonical types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dragoman.dialects import CLIENT_DIALECTS, Dialect
@@ -28,11 +28,11 @@ class Direction:
     """The codec of the client's dialect."""
     upstream: Codec
     """The codec of the upstream's dialect."""
+    passthrough: bool = field(init=False)
+    """True if both dialects are the same."""
 
-    @property
-    def passthrough(self) -> bool:
-        """True if both dialects are the same."""
-        return self.client.dialect is self.upstream.dialect
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "passthrough", self.client.dialect is self.upstream.dialect)
 
     def __str__(self) -> str:
         return self.client.dialect + "→" + self.upstream.dialect

@@ -15,10 +15,11 @@ from dragoman.stages.observer import Observer
 from dragoman.wire.body_opening import BOM
 from dragoman.wire.delta_template import DeltaTemplate, TemplateCache
 from dragoman.wire.frame_scanner import (
+    USUAL_FRAME,
     Edit,
     after_line_ends,
     exceeded_limit,
-    next_frame,
+    frame_end,
     parse_frame,
     usual_frame,
 )
@@ -79,10 +80,11 @@ class ForwardedFrames:
             if template is not None and not measured and self.observe_run(template, data, at):
                 at = template.end
                 continue
-            line, stop, end = next_frame(data, at, odd)
+            usual = None if odd else USUAL_FRAME.match(data, at)
+            stop, end = (usual.end() - 2, usual.end()) if usual is not None else frame_end(data, at, odd)
             if measured and (fault := exceeded_limit(data[at:stop], limits)) is not None:
                 return at, fault
-            frames = (usual_frame(data, at, line, stop),) if line >= 0 else self._parse(data[at:end])
+            frames = (usual_frame(usual),) if usual is not None else self._parse(data[at:end])
             self.first = False
             for frame in frames:
                 if frame.fault is not None:
@@ -102,7 +104,7 @@ class ForwardedFrames:
                     return end, None
                 if type(text := observer.sole_text) is str and text:
                     self.deltas += 1
-                    learnt = line >= 0 and templates.learn(data[at:line], frame.data, Delta(0, text))
+                    learnt = usual is not None and templates.learn(usual[1], frame.data, Delta(0, text))
                     if learnt and self._client.renamer is not None:
                         self._note_heads(frame.data)
             at = end

@@ -12,7 +12,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, istr
 
 from dragoman import ClientRequestError, DragomanError
 from dragoman.errors import FailureKind
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 GATEWAY_KEY: Final = "x-dragoman-key"
 """Header of the gateway's own key, for clients whose other headers have a login at a vendor."""
+# A multidict would convert plain strings into this type at each look.
+_KEY_HEADERS: Final = istr(GATEWAY_KEY), istr("x-api-key")
+_AUTHORIZATION: Final = istr("authorization")
 _OAUTH: Final = ("sk-ant-oat", "ya29.")
 """The beginnings of OAuth's tokens: of Anthropic, and of Google."""
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+\Z")
@@ -61,10 +64,10 @@ def presented_keys(headers: Mapping[str, str]) -> list[str]:
     """Return all keys that a client presents: of `x-dragoman-key`, `x-api-key` and `Authorization: Bearer`."""
     found: Any = CIMultiDict(headers) if type(headers) is dict else headers
     keys: list[str] = []
-    for name in (GATEWAY_KEY, "x-api-key"):
+    for name in _KEY_HEADERS:
         if name in found:
             keys += filter(None, map(str.strip, found.getall(name)))
-    if "authorization" in found:
+    if _AUTHORIZATION in found:
         keys += _bearers(found)
     return keys
 

@@ -133,27 +133,31 @@ def translation_of(
     if provider.dialect.facts.output_cap and not receipt.client.facts.output_cap:
         profile = loaded.output_limits.profile(provider, target.upstream_model)
     sampled = receipt.client, provider.dialect, provider.name
-    job: Callable[[], Translation] = partial(
-        translate,
-        DIRECTIONS[receipt.client, provider.dialect],
-        body,
-        payload=payload,
-        upstream_model=target.upstream_model,
-        profile=profile,
-        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), headers),
-        limits=server.limits,
-        options=ReplyOptions(
-            created=receipt.created,
-            request_id=receipt.request_id,
-            validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
-            clock=scope.services.now,
-            secrets=loaded.secrets_of(provider, headers),
-            own_key=provider.own_key,
-            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
-            stored=turn.reply if turn is not None else None,
-        ),
+    direction = DIRECTIONS[receipt.client, provider.dialect]
+    knobs = apply_header_overrides(target.knobs_for(receipt.client_profile), headers)
+    options = ReplyOptions(
+        created=receipt.created,
+        request_id=receipt.request_id,
+        validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
+        clock=scope.services.now,
+        secrets=loaded.secrets_of(provider, headers),
+        own_key=provider.own_key,
+        request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+        stored=turn.reply if turn is not None else None,
     )
-    if provider.changes_requests:
-        betas = betas_of(provider, headers) if receipt.client.facts.betas else NONE
-        job = partial(with_fields, job, provider, betas)
-    return job
+
+    def job() -> Translation:
+        return translate(
+            direction,
+            body,
+            payload=payload,
+            upstream_model=target.upstream_model,
+            profile=profile,
+            knobs=knobs,
+            limits=server.limits,
+            options=options,
+        )
+
+    if not provider.changes_requests:
+        return job
+    return partial(with_fields, job, provider, betas_of(provider, headers) if receipt.client.facts.betas else NONE)

@@ -1,7 +1,7 @@
 """Rules for a client's WebSocket frames that aiohttp's reader does not check.
 
-A client masks each frame (RFC 6455 §5.1), begins a message only once the one before has ended (§5.4), and closes with a
-code that a frame may have (§7.4).
+A client masks each frame (RFC 6455 §5.1), begins a message only once the one before has ended (RFC 6455 §5.4), and
+closes with a code that a frame may have (RFC 6455 §7.4).
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from io import BytesIO
 
 from dragoman.aio.batch_slices import LONG_BODY
@@ -20,15 +19,16 @@ async def read_whole(batches: AsyncGenerator[bytes, None], limit: int) -> bytes:
     body = BytesIO()  # a list of pieces of two bytes would take 24 times as much memory
     size = 0
     try:
-        async with aclosing(batches):
-            async for piece in batches:
-                size += len(piece)
-                if size > limit:
-                    raise LimitExceeded("reply_body", limit, upstream=True)
-                body.write(piece)
+        async for piece in batches:
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("reply_body", limit, upstream=True)
+            body.write(piece)
     except UpstreamError as error:
         error.received = size
         raise
+    finally:
+        await batches.aclose()
     if size > LONG_BODY:
         await asyncio.sleep(0)
     return body.getvalue()

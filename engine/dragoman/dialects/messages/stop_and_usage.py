@@ -11,7 +11,7 @@ from typing import Any, Final
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
-from dragoman.dialects.shared.json_fields import count_of, read_count
+from dragoman.dialects.shared.json_fields import count_of, read_count, read_counts
 from dragoman.dialects.shared.service_report import ONLY_IN_RECEIPT
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
@@ -115,6 +115,7 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
 
 
 _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+_COUNTS: Final = ("input_tokens", "output_tokens", *_CACHED)
 _ITERATIONS_MAX: Final = 1000
 """Most iterations that are read of one reply."""
 
@@ -139,7 +140,9 @@ def merge_counts(counts: Json, usage: Json) -> bool:
     count the rest there, it is what the cache leaves, and True is returned.
     """
     stated = usage.get("input_tokens") is not None or any(counts.get(key) for key in _CACHED)
-    counts.update((key, value) for key, value in usage.items() if value is not None)
+    for key, value in usage.items():
+        if value is not None:
+            counts[key] = value
     if stated:
         return False
     whole, cached = count_of(counts.get("input_tokens")), sum(count_of(usage.get(key)) or 0 for key in _CACHED)
@@ -151,11 +154,9 @@ def merge_counts(counts: Json, usage: Json) -> bool:
 
 def _read_counts(obj: Json) -> Usage:
     """Return the counts at the top of a usage, or of one of its iterations."""
-    fresh, output = count_of(obj.get("input_tokens")), count_of(obj.get("output_tokens"))
-    read, written = count_of(obj.get("cache_read_input_tokens")), count_of(obj.get("cache_creation_input_tokens"))
+    fresh, output, read, written = read_counts(obj, _COUNTS)
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
-    details = obj.get("output_tokens_details")
-    thinking = count_of(details.get("thinking_tokens")) if type(details) is dict else None
+    thinking = read_count(obj.get("output_tokens_details"), "thinking_tokens")
     if thinking and output is not None and thinking > output:  # then the output does not include it
         output = count_of(output + thinking)
     hour = read_count(obj.get("cache_creation"), "ephemeral_1h_input_tokens") if written else None

@@ -24,7 +24,7 @@ from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import DragomanError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
-from dragoman.wire.frame_scanner import next_frame, parse_frame, with_line_feeds, without_empty_lines
+from dragoman.wire.frame_scanner import USUAL_FRAME, frame_end, parse_frame, with_line_feeds, without_empty_lines
 from dragoman.wire.json_codec import loads, loads_exact
 from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, is_blank
 
@@ -117,6 +117,7 @@ class StreamReader:
         if CR in data:
             data = with_line_feeds(data)
         at, size, templates = 0, len(data), self._templates
+        losses = len(self.context.losses)
         while at < size and not self.done:
             if data[at] == LF:
                 data = without_empty_lines(data[at:])
@@ -131,14 +132,14 @@ class StreamReader:
                     continue
                 templates.template = None
             begin = at
-            line, stop, at = next_frame(data, begin, False)
-            if line < 0 or (line > begin and data.startswith(_ERROR_LINE, begin)):
+            usual = USUAL_FRAME.match(data, begin)
+            if usual is None or usual[1] == _ERROR_LINE:
+                at = frame_end(data, begin, False)[1]
                 out += self.feed(parse_frame(data[begin:at], self.context.limits))
                 continue
-            payload = data[line + 6 : stop]
+            at, payload = usual.end(), usual[2]
             before = len(out)
             learning = templates.fruitless >= 0
-            losses = len(self.context.losses) if learning else 0
             try:
                 self.read(payload, out)
             except DragomanError as error:
@@ -146,11 +147,9 @@ class StreamReader:
             if len(out) == before + 1 and type(delta := out[before]) is Delta:
                 if not learning:
                     templates.fruitless += 1
-                elif (
-                    len(self.context.losses) == losses
-                    and (callback := self.follow(delta)) is not None
-                    and templates.learn(data[begin:line], payload, delta)
-                ):
+                elif (count := len(self.context.losses)) != losses:
+                    losses = count  # the next delta may have no loss
+                elif (callback := self.follow(delta)) is not None and templates.learn(usual[1], payload, delta):
                     self._on_run = None if callback is ignore_run else callback
 
     def follow(self, delta: Delta) -> RunCallback | None:

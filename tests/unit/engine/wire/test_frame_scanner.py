@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from dragoman.wire.frame_scanner import (
     FRAME,
+    USUAL_FRAME,
     after_line_ends,
     complete_frames,
     data_of,
-    next_frame,
+    frame_end,
     parse_frame,
     usual_frame,
     with_data,
@@ -33,11 +34,13 @@ def apart(data: bytes) -> list[Frame]:
     frames: list[Frame] = []
     at, odd = after_line_ends(data, 0), CR in data
     while at < len(data):
-        line, stop, end = next_frame(data, at, odd)
-        if line < 0:
+        usual = None if odd else USUAL_FRAME.match(data, at)
+        end = frame_end(data, at, odd)[1]
+        if usual is None:
             frames += parse_frame(data[at:end])
         else:
-            frames.append(usual_frame(data, at, line, stop))
+            assert usual.end() == end
+            frames.append(usual_frame(usual))
         at = after_line_ends(data, end)
     return frames
 
@@ -83,35 +86,41 @@ def test_the_pattern_finds_each_frame_once(lines: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "places"),
+    ("frame", "usual"),
     [
-        (b"data: 1\n\n", (0, 7, 9)),
-        (b"event: e\ndata: 1\n\n", (9, 16, 18)),
-        (b"data: 1\ndata: 2\n\n", (-1, 15, 17)),
-        (b"data:1\n\n", (-1, 6, 8)),
-        (b": c\n\n", (-1, 3, 5)),
-        (b"event: e\n\n", (-1, 8, 10)),
-        (b"event: e\nid: 1\ndata: 1\n\n", (-1, 22, 24)),
-        (b"event: e\ndata\n\n", (-1, 13, 15)),
+        (b"data: 1\n\n", (b"", b"1")),
+        (b"data: \n\n", (b"", b"")),
+        (b"event: e\ndata: 1\n\n", (b"event: e\n", b"1")),
+        (b"event: \ndata: 1\n\n", (b"event: \n", b"1")),
+        (b"data: 1\ndata: 2\n\n", None),
+        (b"data:1\n\n", None),
+        (b": c\n\n", None),
+        (b"event: e\n\n", None),
+        (b"event: e\nevent: f\ndata: 1\n\n", None),
+        (b"event: e\nid: 1\ndata: 1\n\n", None),
+        (b"event: e\ndata\n\n", None),
     ],
 )
-def test_places_in_a_frame(frame: bytes, places: tuple[int, int, int]) -> None:
+def test_a_frame_and_its_end(frame: bytes, usual: tuple[bytes, bytes] | None) -> None:
     other = b"data: 0\n\n"
-    assert next_frame(frame + other, 0, odd=False) == places
-    moved = tuple(place + len(other) if place >= 0 else place for place in places)
-    assert next_frame(other + frame, len(other), odd=False) == moved
-    assert next_frame(frame, 0, odd=True) == (-1, *places[1:])
+    for data, at in ((frame + other, 0), (other + frame, len(other))):
+        end = at + len(frame)
+        assert frame_end(data, at, odd=False) == frame_end(data, at, odd=True) == (end - 2, end)
+        found = USUAL_FRAME.match(data, at)
+        assert (found.groups() if found is not None else None) == usual
+        assert found is None or found.end() == end
 
 
 @pytest.mark.parametrize("rest", [b"event: e", b"event: e\n", b"data: 1", b"data: 1\n", b": c", b"x\n"])
 def test_what_has_no_blank_line_ends_with_the_bytes(rest: bytes) -> None:
     data = b"data: 0\n\n" + rest
-    assert next_frame(data, 9, odd=False) == next_frame(data, 9, odd=True) == (-1, len(data), len(data))
+    assert frame_end(data, 9, odd=False) == frame_end(data, 9, odd=True) == (len(data), len(data))
+    assert USUAL_FRAME.match(data, 9) is None
 
 
-def test_places_with_other_line_ends() -> None:
-    assert next_frame(b"data: 1\r\n\r\n\r\n", 0, odd=True) == (-1, 7, 11)
-    assert next_frame(b"data: 1\r\rdata: 2\r\r", 9, odd=True) == (-1, 16, 18)
+def test_ends_with_other_line_ends() -> None:
+    assert frame_end(b"data: 1\r\n\r\n\r\n", 0, odd=True) == (7, 11)
+    assert frame_end(b"data: 1\r\rdata: 2\r\r", 9, odd=True) == (16, 18)
 
 
 @pytest.mark.parametrize(
