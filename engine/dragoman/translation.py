@@ -488,6 +488,8 @@ class Translation:
         sent, body = self.reply_headers(headers, now=now), error_document(body)
         if failure is None:
             failure = read_error(upstream, status, body, headers, secrets=context.secrets)
+        # The body may state when to retry, as Google's does.
+        sent = {name: failure.headers[name] for name in error_headers.RETRY if name in failure.headers} | sent
         if (shown := for_client(failure, context.own_key)) is not failure:
             shown.headers = sent | shown.headers
             response = error_response(client, shown, context.request_id)

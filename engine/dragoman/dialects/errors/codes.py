@@ -85,6 +85,7 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     # Google: `google.rpc.Code`, and `google.api.ErrorReason`
     (_K.AUTHENTICATION, 401, "unauthenticated api_key_invalid"),
     (_K.PERMISSION, 403, "permission_denied"),
+    (_K.BILLING, 403, "billing_disabled"),
     (_K.RATE_LIMIT, 429, "resource_exhausted"),
     (_K.OVERLOADED, 503, "unavailable"),
     (_K.TIMEOUT, 504, "deadline_exceeded"),

@@ -12,6 +12,7 @@ import orjson
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.codes import IMPLIED
 from dragoman.dialects.errors.context_overflow import read_sizes
+from dragoman.dialects.errors.google_details import read_details
 from dragoman.dialects.errors.redact import TEXT_MAX, quote_word, tidy
 
 _SHORT_MAX = 100
@@ -141,9 +142,6 @@ def _from_object(error: Json, depth: int) -> ErrorFields:
     details = error.get("details")
     if found.code is None and type(details) is dict:
         found.code = _short_text(details.get("error_code"))  # the machine-readable code of Messages (messages §11)
-    elif found.code is None and type(details) is list:  # `google.rpc.ErrorInfo`
-        reasons = [_short_text(entry.get("reason")) for entry in details[:8] if type(entry) is dict]
-        found.code = next((reason for reason in reasons if reason and reason.lower() in IMPLIED), None)
     metadata = error.get("metadata")
     if found.type is None:  # Google's `RESOURCE_EXHAUSTED`, OpenRouter's `payment_required`
         found.type = _short_text(error.get("status")) or _short_text(
@@ -156,6 +154,13 @@ def _from_object(error: Json, depth: int) -> ErrorFields:
         found.unread += _unread(metadata, _METADATA, "error.metadata.")
     if type(details) is dict:
         found.unread += _unread(details, _DETAILS, "error.details.")
+    elif type(details) is list:
+        google = read_details(details, error.get("message"))
+        found.code = found.code or _short_text(google.reason)
+        found.param = found.param or _short_text(google.param)
+        found.headers = google.headers or None
+        if google.unread:
+            found.unread += ("error.details",)
     elif details:
         found.unread += ("error.details",)
     headers = error.get("headers")

@@ -64,7 +64,7 @@ def read_error_response(status: int, body: bytes, headers: Mapping[str, str], di
     if not tidy(found.message):
         found.message = f"upstream answered status {status} without a message{hint(found)}"
     failure = _failure(status, found, dialect)
-    failure.headers = failure_headers(headers)
+    failure.headers = failure_headers({**found.headers, **headers} if found.headers else headers)
     failure.request_id = _header_value(found.request_id) or _header_value(request_id(dialect, headers))
     return failure
 
