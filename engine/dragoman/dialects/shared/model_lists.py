@@ -1,12 +1,13 @@
 """`GET /models` of an upstream: how each dialect asks for it, and how its answer is read.
 
-OpenAI's list comes whole, Anthropic's in pages of at most 1,000 models. Servers that imitate one of them mix the two,
-leave `data` null, or send a bare array, so one reader takes all of these. Neither vendor's list is the only one that
-states sizes: each vendor has names of its own for them.
+OpenAI's list comes whole, Anthropic's and Google's in pages of at most 1,000 models. Servers that imitate one of them
+mix these, leave `data` null, or send a bare array, so one reader takes all of them. Other servers state sizes too, each
+by names of its own.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
@@ -24,8 +25,12 @@ _LATEST = 253_402_300_799
 """The last second of the year 9999: RFC 3339 has no later one."""
 
 
-_LISTS = ("data", "models")
-"""Names of the list: OpenAI and Anthropic; Codex's catalogue and others."""
+_LISTS = ("data", "models", "publisherModels")
+"""Names of the list: OpenAI and Anthropic; Codex's catalogue, Gemini and others; Vertex."""
+_FOLDERS = re.compile(r"(?:publishers/google/)?models/")
+"""The folders of Google's models, without which requests name them."""
+_METHODS = "supportedGenerationMethods"
+"""Gemini: the methods that a model has."""
 _NAMES = ("id", "slug", "name")
 """Names of a model's name: OpenAI and Anthropic; Codex's catalogue; others."""
 _WINDOWS = (
@@ -85,11 +90,14 @@ def model_list_query(dialect: Dialect, after: str | None = None) -> str:
 
 
 def read_model_list(answer: object) -> ModelPage:
-    """The models in an answer; entries without a usable name are left out. Raises ValueError if it is no list."""
+    """The models in an answer; entries without a usable name, and Google's that write no content, are left out.
+
+    Raises ValueError if it is no list. An empty page of Google's has only a token.
+    """
     data = answer
     if isinstance(answer, dict):
         key = next((name for name in _LISTS if name in answer), "")
-        data = (answer[key] or []) if key else answer
+        data = (answer[key] or []) if key else ([] if "nextPageToken" in answer else answer)
     if not isinstance(data, list):
         raise ValueError("not a list of models")
     models = [model for entry in data if (model := _model(entry)) is not None]
@@ -97,19 +105,29 @@ def read_model_list(answer: object) -> ModelPage:
     if isinstance(answer, dict) and answer.get("has_more") is True:
         last = answer.get("last_id")
         after = last if isinstance(last, str) and 0 < len(last) <= NAME_MAX else None
+    elif isinstance(answer, dict) and isinstance(token := answer.get("nextPageToken"), str):
+        after = token if 0 < len(token) <= NAME_MAX else None
     return ModelPage(models, after)
 
 
 def _model(entry: object) -> ListedModel | None:
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or not _writes(entry):
         return None
-    name = next((value for key in _NAMES if isinstance(value := entry.get(key), str)), None)
+    key, name = next(((key, value) for key in _NAMES if isinstance(value := entry.get(key), str)), ("", None))
+    if key == "name" and name is not None and (folder := _FOLDERS.match(name)):
+        name = name[folder.end() :]
     title = entry.get("display_name", entry.get("displayName"))
     if name is None or not 0 < len(name) <= NAME_MAX or not name.isprintable():
         return None
     shown = title[:_TITLE_MAX] if isinstance(title, str) and title.isprintable() else ""
     tables = _tables(entry)
     return ListedModel(name, _created(entry), shown, _context_window(tables), _max_output(tables))
+
+
+def _writes(entry: dict[str, object]) -> bool:
+    """True for a model that writes content, or of which the methods are not listed."""
+    methods = entry.get(_METHODS)
+    return not isinstance(methods, list) or not methods or "generateContent" in methods
 
 
 def _tables(entry: dict[str, object]) -> list[dict[str, object]]:

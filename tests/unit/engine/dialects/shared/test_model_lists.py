@@ -34,17 +34,46 @@ def test_lists_without_models(answer: object) -> None:
 
 
 def test_other_names_of_the_list_and_of_the_model() -> None:
-    """Codex's catalogue, and Gemini's own list."""
+    """Codex's catalogue, and others."""
     assert read_model_list({"models": [{"slug": "gpt-5.5", "display_name": "GPT", "context_window": 272_000}]}) == (
         [ListedModel("gpt-5.5", 0, "GPT", 272_000)],
         None,
     )
-    gemini = {"name": "models/gemini-x", "displayName": "Gemini X", "inputTokenLimit": 9, "outputTokenLimit": 7}
-    assert read_model_list({"models": [gemini], "nextPageToken": "x"}).models == [
-        ListedModel("models/gemini-x", 0, "Gemini X", 9, 7)
-    ]
     assert read_model_list({"data": [{"id": "a", "slug": "b", "name": "c"}], "models": 7}).models == [ListedModel("a")]
     assert read_model_list({"models": None}).models == []
+
+
+GEMINI: dict[str, object] = {
+    "name": "models/gemini-x",
+    "displayName": "Gemini X",
+    "inputTokenLimit": 9,
+    "outputTokenLimit": 7,
+}
+
+
+def test_a_page_of_googles_list() -> None:
+    methods = ("generateContent", "countTokens"), ("embedContent",)
+    entries = [{**GEMINI, "supportedGenerationMethods": [*each]} for each in methods]
+    page = read_model_list({"models": entries, "nextPageToken": "p 2"})
+    assert page == ([ListedModel("gemini-x", 0, "Gemini X", 9, 7)], "p 2")
+    assert read_model_list({"models": [GEMINI], "nextPageToken": ""}).after is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ({"name": "publishers/google/models/gemini-x"}, "gemini-x"),
+        ({"name": "tunedModels/mine"}, "tunedModels/mine"),
+        ({"id": "models/file.gguf"}, "models/file.gguf"),
+    ],
+)
+def test_only_googles_names_have_a_folder(entry: dict[str, str], name: str) -> None:
+    assert read_model_list({"publisherModels": [entry]}).models == [ListedModel(name)]
+
+
+@pytest.mark.parametrize("empty", [{"nextPageToken": "x"}, {"publisherModels": []}])
+def test_an_empty_list_of_google(empty: dict[str, object]) -> None:
+    assert read_model_list(empty).models == []
 
 
 def test_a_bare_array_is_a_list() -> None:
