@@ -19,11 +19,13 @@ from dragoman.short_repr import short_repr
 def path_with(model: str, path: str) -> str:
     """Return a path with the model in the place of `{model}`.
 
-    Clients may name any model, so a slash and a colon are quoted. Raises ClientRequestError for a model that would be a
-    step in the path.
+    Clients may name any model, so a slash and a colon are quoted; but `models/x` is the name of a resource of Google's,
+    with the folder that such a path has. Raises ClientRequestError for a model that would be a step in the path.
     """
     if "{model}" not in path:
         return path
+    if "models/{model}" in path:
+        model = model.removeprefix("models/")
     if not model.strip("."):
         raise ClientRequestError(("model",), "this name has no place in the URL of the upstream")
     return path.replace("{model}", quote(model, safe="@"))
@@ -98,6 +100,8 @@ class WireFacts:
     """Its full name in texts, without the maker's."""
     vendor: str
     """The profile of the maker's own upstream. Dialects of one vendor have the same headers and the same models."""
+    model_names: tuple[str, ...]
+    """Patterns of the names of the vendor's models."""
     client: bool = True
     """True if clients may use it. Otherwise only upstreams do."""
 
@@ -124,6 +128,8 @@ class WireFacts:
     version_in_base: bool = False
     """True if a base URL with a path has all that comes before the endpoint's path. Otherwise only one that ends in the
     version has it."""
+    base_ends: tuple[str, ...] = ()
+    """Ends of a base URL, besides the version, that has all that comes before the endpoint's path."""
     key_header: str = "bearer"
     """The header of a key. `bearer` is `Authorization: Bearer`."""
     key_variable: str
@@ -156,6 +162,8 @@ class WireFacts:
     """The path of the content in a complete reply. Every complete reply has the first member."""
     content_in_list: bool = True
     """True if the content is a list of parts or items."""
+    model_field: str = "model"
+    """The field of replies and events that names the model."""
     reply_signs: ReplySigns
     request_id_header: str = "x-request-id"
     """The response header in which its SDKs look for the request id."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dragoman.dialects import FACTS
 from dragoman.wire.json_codec import dumps
 
-_PLACES: Final = ("choices", "content", "output")
-"""The keys of a complete reply that hold what the model wrote: of Chat, Messages and Responses."""
+_PLACES: Final = tuple(dict.fromkeys(facts.content[0] for facts in FACTS.values()))
+"""The keys of a complete reply that hold what the model wrote."""
 _TEXTS: Final = (
     "message",
     "content",

@@ -24,6 +24,7 @@ class Converted(NamedTuple):
     failure: Failure | None = None
 
 
+_MODEL_FIELDS = tuple(dict.fromkeys(dialect.facts.model_field for dialect in Dialect))
 NO_MODEL = "unknown"
 """Model name in a translated reply whose input has no model name."""
 
@@ -139,6 +140,7 @@ def _dialect_of(payload: Json) -> Dialect | None:
 def _model_of(payload: Json) -> str | None:
     """Return the model that a whole reply or an event's payload names: at the top, in its message or its response."""
     for place in (payload, payload.get("message"), payload.get("response")):
-        if type(place) is dict and type(model := place.get("model")) is str and model:
-            return model
+        for field in _MODEL_FIELDS:
+            if type(place) is dict and type(model := place.get(field)) is str and model:
+                return model
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from dragoman import Dialect
@@ -16,9 +17,7 @@ from dragoman_server.config.schema import Config, Models
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 from dragoman_server.config.value_problems import choice_problem
 
-_OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
-
-_OPENAI = "openai"
+_OPENAI, _ANTHROPIC = "openai", "anthropic"
 
 
 def _vendors() -> dict[str, tuple[str, Dialect]]:
@@ -96,11 +95,13 @@ def _models(env: Mapping[str, str], providers: Mapping[str, Provider]) -> Models
     sizes: dict[str, Any] = {size: name for size, variable in _SIZES.items() if (name := env.get(variable))}
     if len(providers) > 1:
         sizes = {size: _with_provider(name, providers) for size, name in sizes.items()}
-    return Models(**sizes, unknown=None if sizes or _has_both(providers) else "pass")
+    return Models(**sizes, unknown=None if sizes or _several(providers) else "pass")
 
 
-def _has_both(providers: Mapping[str, Provider]) -> bool:
-    return "anthropic" in providers and "openai" in providers
+def _several(providers: Mapping[str, Provider]) -> bool:
+    """True if clients have the APIs of more than one of the vendors: each vendor gets its own models only."""
+    facts = [provider.dialect.facts for provider in providers.values()]
+    return len({each.vendor for each in facts if each.client}) > 1
 
 
 def _routes(providers: Mapping[str, Provider], models: Models, model: str | None) -> Iterator[Route]:
@@ -114,12 +115,14 @@ def _routes(providers: Mapping[str, Provider], models: Models, model: str | None
         yield Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*")
     if model:
         yield from _routes_to_model(model, providers, surfaces)
-    elif _has_both(providers):
-        if not sized:
-            yield Route("claude*", "anthropic")
-        for pattern in _OPENAI_NAMES:
-            yield from _openai_routes(pattern, surfaces)
-    elif not sized:
+        return
+    for name, provider in providers.items() if len(providers) > 1 else ():
+        facts = provider.dialect.facts
+        if name == _RESPONSES_SURFACE or (facts.client and not _several(providers)) or (sized and name == _ANTHROPIC):
+            continue
+        for pattern in facts.model_names:
+            yield from _openai_routes(pattern, surfaces) if name == _OPENAI else [Route(pattern, name)]
+    if not (sized or _several(providers)):
         # With one upstream there is nothing to choose: it knows its models.
         yield from _openai_routes("*", surfaces) if surfaces else [Route("*", next(iter(providers)))]
 
@@ -151,7 +154,12 @@ def _routes_to_model(model: str, providers: Mapping[str, Provider], surfaces: bo
 def _with_provider(name: str, providers: Mapping[str, Provider]) -> str:
     if name.partition("/")[0] in providers:
         return name
-    return f"anthropic/{name}" if name.startswith("claude") and "anthropic" in providers else f"openai/{name}"
+    of_vendor = (
+        vendor
+        for vendor, provider in providers.items()
+        if any(fnmatchcase(name, pattern) for pattern in provider.dialect.facts.model_names)
+    )
+    return f"{next(of_vendor, next(iter(providers)))}/{name}"
 
 
 def _command_line_provider(table: Table, env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:

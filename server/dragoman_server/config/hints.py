@@ -7,15 +7,28 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman import Dialect
 from dragoman_server.config.toml_reader import Problem
 from dragoman_server.config.value_problems import kind_of
+
+
+def _alone(dialect: Dialect) -> bool:
+    """True if the vendor of the dialect has no other one."""
+    return [each.facts.vendor for each in Dialect].count(dialect.facts.vendor) == 1
+
+
+def _names(dialect: Dialect) -> tuple[str, str]:
+    """Return the names of a dialect's vendor."""
+    return dialect.facts.vendor, dialect.facts.maker.lower()
+
 
 DIALECTS = {
     **dict.fromkeys(("openai", "open-ai", "open_ai"), "chat is OpenAI's Chat Completions, responses its Responses"),
     **dict.fromkeys(("openai-compatible", "openai_compatible", "ollama", "vllm"), 'write "chat"'),
     **dict.fromkeys(("chat_completions", "chat-completions", "completions"), 'write "chat"'),
-    **dict.fromkeys(("anthropic", "claude"), 'write "messages"'),
+    "claude": 'write "messages"',
     **dict.fromkeys(("openai-responses", "openai_responses", "response"), 'write "responses"'),
+    **{word: f'write "{dialect}"' for dialect in Dialect if _alone(dialect) for word in _names(dialect)},
 }
 """A word given as `dialect` that is not one → the hint."""
 

@@ -53,7 +53,7 @@ HOSTS = {
 }
 """Host → profile. It applies if the provider's dialect has a profile of that name."""
 
-_VENDOR_HOSTS = frozenset(("api.openai.com", "api.anthropic.com"))
+_VENDOR_HOSTS = frozenset(urlsplit(dialect.facts.base_url).hostname for dialect in Dialect)
 
 _ENDINGS = {
     ".openai.azure.com": "azure",

@@ -215,7 +215,8 @@ class Provider:
         """True if the base URL has all that comes before an endpoint's path."""
         base = self.base_url.partition("?")[0].rstrip("/").partition("://")[2]
         if not self.dialect.facts.version_in_base:
-            return base.endswith(f"/{self.dialect.facts.version}")
+            facts = self.dialect.facts
+            return base.endswith(tuple(f"/{end}" for end in (facts.version, *facts.base_ends)))
         return "/" in base or base in WITHOUT_VERSION
 
     def main_endpoint(self, model: str, *, stream: bool, query: str = "") -> str:

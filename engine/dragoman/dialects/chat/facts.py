@@ -11,6 +11,7 @@ from dragoman.dialects.openai.facts import (
     KEY_VARIABLE,
     LIMITS,
     MAKER,
+    MODEL_NAMES,
     REPLY_HEADERS,
     VENDOR,
 )
@@ -53,6 +54,7 @@ FACTS: Final = WireFacts(
     maker=MAKER,
     api="Chat Completions",
     vendor=VENDOR,
+    model_names=MODEL_NAMES,
     path="chat/completions",
     instructions=None,
     conversation="messages",

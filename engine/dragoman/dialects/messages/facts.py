@@ -12,6 +12,7 @@ FACTS: Final = WireFacts(
     maker="Anthropic",
     api="Messages",
     vendor="anthropic",
+    model_names=("claude*",),
     path="messages",
     instructions="system",
     conversation="messages",

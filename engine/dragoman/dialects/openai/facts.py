@@ -8,6 +8,7 @@ from dragoman.dialects.facts import RateLimitHeaders
 
 MAKER: Final = "OpenAI"
 VENDOR: Final = "openai"
+MODEL_NAMES: Final = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
 BASE_URL: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 KEY_HEADERS: Final = ("openai-organization", "openai-project")

@@ -12,6 +12,7 @@ from dragoman.dialects.openai.facts import (
     KEY_VARIABLE,
     LIMITS,
     MAKER,
+    MODEL_NAMES,
     REPLY_HEADERS,
     VENDOR,
 )
@@ -21,6 +22,7 @@ FACTS: Final = WireFacts(
     maker=MAKER,
     api="Responses",
     vendor=VENDOR,
+    model_names=MODEL_NAMES,
     path="responses",
     instructions="instructions",
     conversation="input",

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.lazy_mapping import LazyMapping
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -26,8 +26,8 @@ def _fields_of(dialect: str) -> frozenset[str]:
     return fields
 
 
-REQUEST_FIELDS: Final = LazyMapping(tuple(Dialect), _fields_of)
-"""The top-level fields of each dialect's requests."""
+REQUEST_FIELDS: Final = LazyMapping(CLIENT_DIALECTS, _fields_of)
+"""The top-level fields of the requests of each client dialect."""
 
 _NAMES: dict[type, str] = {
     str: "a string",

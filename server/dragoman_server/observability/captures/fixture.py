@@ -18,7 +18,8 @@ from dragoman_server.observability.captures.store import Capture
 MODEL: Final = "upstream-model"
 """The model's name in transcripts."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
-_MEMBER: Final = re.compile(rb'("model"\s*:\s*)"(?:[^"\\]|\\.)*"')
+_FIELDS: Final = b"|".join(dict.fromkeys(dialect.facts.model_field.encode() for dialect in Dialect))
+_MEMBER: Final = re.compile(rb'("(?:' + _FIELDS + rb')"\s*:\s*)"(?:[^"\\]|\\.)*"')
 
 
 def write_fixture(capture: Capture, folder: Path, name: str | None = None) -> Path:
