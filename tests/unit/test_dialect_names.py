@@ -64,7 +64,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("observability/otlp/metrics.py", '"gen_ai.operation.name": "chat"', OTHERS),
     ("observability/tracing/exchange_trace.py", 'CHAT = "chat"', OTHERS),
     ("simulator/api.py", 'DEFAULT: Final = "chat"', "the simulator has a table of its own, as it tests the engine"),
-    ("simulator/api.py", "DEFAULT: Api(", "the name of a field"),
+    ("simulator/api.py", "conversation: str =", "the name of a field"),
     ("simulator/api.py", '"messages": Api(', "the simulator has a table of its own, as it tests the engine"),
     ("simulator/api.py", '"responses": Api(', "the simulator has a table of its own, as it tests the engine"),
 )

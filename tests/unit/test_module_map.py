@@ -15,7 +15,8 @@ from dragoman_server.cli import commands
 from dragoman_server.cli.demo import transcript
 from dragoman_server.cli.tool_calls import question
 from dragoman_server.endpoints import paths
-from dragoman_server.simulator import app
+from dragoman_server.simulator import app, renderers
+from dragoman_server.simulator.api import APIS
 from support.paths import ROOT, TESTS
 
 UNIT = TESTS / "unit"
@@ -29,7 +30,8 @@ SOURCES = {"dragoman": TREES["engine"], "dragoman_server": TREES["server"]} | {
 LAZY = {
     Path(dialects.__file__): {f"dragoman.dialects.{dialect}.facts" for dialect in Dialect},
     Path(all_codecs.__file__): {f"dragoman.dialects.{dialect}.codec" for dialect in Dialect},
-    Path(app.__file__): {f"dragoman_server.simulator.render_{dialect}" for dialect in Dialect},
+    Path(app.__file__): {f"dragoman_server.simulator.vendors.{api.vendor}" for api in APIS.values()},
+    Path(renderers.__file__): {f"dragoman_server.simulator.render_{dialect}" for dialect in Dialect},
     Path(transcript.__file__): {f"dragoman_server.cli.demo.transcript_{dialect}" for dialect in Dialect},
     Path(question.__file__): {f"dragoman_server.cli.tool_calls.{dialect}" for dialect in Dialect},
     Path(commands.__file__): {f"dragoman_server.cli.{module}" for _, module, _ in commands.COMMANDS},

@@ -1,4 +1,4 @@
-"""The simulated upstream as an aiohttp application: three APIs, recorded requests, scripted failures."""
+"""The simulated upstream as an aiohttp application: the APIs of `api.py`, recorded requests, scripted failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Any, Protocol
 
 import orjson
@@ -19,22 +18,23 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman_server.simulator import other_endpoints
-from dragoman_server.simulator.api import APIS, DEFAULT, STORED
+from dragoman_server.simulator.api import APIS, DEFAULT, STORED, in_versions
 from dragoman_server.simulator.background import (
     BackgroundResponse,
     BackgroundResponses,
     check_background,
     starting_after,
 )
-from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
+from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected
 from dragoman_server.simulator.ledger import Entry, Ledger
-from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
 from dragoman_server.simulator.modifiers import LOST, FirstRequests, modified
 from dragoman_server.simulator.parse_request import Json, RequestTurn
+from dragoman_server.simulator.renderers import RENDERERS
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
 from dragoman_server.simulator.stored_threads import Threads
 from dragoman_server.simulator.tokens import PROMPT, by_fragment, by_words
+from dragoman_server.simulator.vendors.vendor import Vendor
 
 _MIB = 1024 * 1024
 _RECORDED = 64
@@ -109,13 +109,13 @@ STREAMS: web.AppKey[Streams] = web.AppKey("simulator_streams", Streams)
 _SETTINGS: web.AppKey[Settings] = web.AppKey("simulator_settings", Settings)
 _STATE: web.AppKey[_State] = web.AppKey("simulator_state", _State)
 
-_PATHS = {api.path: dialect for dialect, api in APIS.items()}
-_COUNTS = {api.count_path: dialect for dialect, api in APIS.items() if api.count_path}
-_DIALECT = _PATHS | _COUNTS
-_MODULES: dict[str, ModuleType] = {
-    dialect: import_module(f"dragoman_server.simulator.render_{dialect}") for dialect in APIS
+_PATHS = {path: dialect for dialect, api in APIS.items() for path in in_versions(api.path)}
+_COUNTS = {path: dialect for dialect, api in APIS.items() for path in in_versions(api.count_path)}
+_STREAMS = {path: dialect for dialect, api in APIS.items() for path in in_versions(api.stream_path)}
+_DIALECT = _PATHS | _STREAMS | _COUNTS
+_VENDORS: dict[str, Vendor] = {
+    dialect: import_module(f"dragoman_server.simulator.vendors.{api.vendor}").VENDOR for dialect, api in APIS.items()
 }
-"""The module of each dialect, with its `read`, `frames` and `whole_reply`."""
 
 
 def make_simulator(
@@ -141,20 +141,32 @@ def make_simulator(
     app[_STATE] = _State()
     app[REQUESTS] = deque(maxlen=_RECORDED)
     app[STREAMS] = Streams()
-    for path in _PATHS:
-        app.router.add_post(path, _recorded(_create))
+    for path in (*_PATHS, *_STREAMS):
+        app.router.add_post(_pattern(path), _recorded(_create))
     for path in _COUNTS:
-        app.router.add_post(path, _recorded(_count))
+        app.router.add_post(_pattern(path), _recorded(_count))
     for path in other_endpoints.PATHS:
         app.router.add_post(f"/v1/{path}", _recorded(_other))
-    app.router.add_get("/v1/models", _recorded(_models))
-    app.router.add_get("/v1/models/{id:.+}", _recorded(_model))
+    for version in dict.fromkeys(api.version for api in APIS.values()):
+        app.router.add_get(f"/{version}/models", _recorded(_models))
+        app.router.add_get(f"/{version}/models/{{id:.+}}", _recorded(_model))
     app.router.add_get("/v1/responses", _no_websocket)
     app.router.add_get("/v1/responses/{id}", _recorded(_background))
     app.router.add_post("/v1/responses/{id}/cancel", _recorded(_cancel))
     app.router.add_get("/", _health)
     app.router.add_get("/health", _health)
     return app
+
+
+def _pattern(path: str) -> str:
+    """Return the pattern of a path. The name of a model may have slashes and colons in it."""
+    return path.replace("{model}", "{model:.+}")
+
+
+def _own_path(request: web.Request) -> str:
+    """Return the path of the request's endpoint as `APIS` has it."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical
 
 
 def _recorded(
@@ -171,7 +183,7 @@ def _recorded(
             body = None
         received = Received(request.method, request.path, dict(request.query), CIMultiDict(request.headers), body)
         request.app[REQUESTS].append(received)
-        dialect = _DIALECT.get(request.path) or _dialect_of(request)
+        dialect = _DIALECT.get(_own_path(request)) or _dialect_of(request)
         serial = next(request.app[_STATE].request_numbers)
         request_id = f"req_sim{serial:024x}"
         try:
@@ -179,7 +191,7 @@ def _recorded(
                 _check_key(dialect, request.headers)
             response = await handler(request, received, request_id)
         except RequestRejected as refused:
-            response = _error(request, dialect, rejection_reply(dialect, refused, request_id), request_id)
+            response = _error(request, dialect, _VENDORS[dialect].rejection(refused, request_id), request_id)
         received.status = response.status
         return response
 
@@ -187,15 +199,19 @@ def _recorded(
 
 
 async def _create(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
-    dialect = _DIALECT[request.path]
+    dialect = _DIALECT[_own_path(request)]
+    api, renderer = APIS[dialect], RENDERERS[dialect]
     settings, state = request.app[_SETTINGS], request.app[_STATE]
     request_body = state.threads.resume(received.body) if isinstance(received.body, dict) else received.body
     body = _checked(request, dialect, request_body)
-    if APIS[dialect].stored:
+    if api.stored:
         _check_previous_response(state, body)
         check_background(body)
+    streamed = bool(body.get("stream"))
+    if (name := request.match_info.get("model")) is not None:
+        streamed, body = _own_path(request) in _STREAMS, {**body, "model": name}
     try:
-        turn: RequestTurn = _MODULES[dialect].read(body)
+        turn: RequestTurn = renderer.read(body)
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestRejected(f"The request could not be read: {error!r}") from None
     scenario = modified(scenario_for(turn), turn.model)
@@ -208,34 +224,34 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         state.cut_plans.append(turn.plan)
         scenario = SCRIPTS[CUT_ONCE](turn)
     if scenario.status >= 400:
-        failed = scripted_reply(dialect, scenario.status, scenario.variant, request_id, settings.retry_after)
+        failed = _VENDORS[dialect].scripted_error(scenario.status, scenario.variant, request_id, settings.retry_after)
         return _error(request, dialect, failed, request_id)
     if scenario.slow and not await _wait_for_client(request, settings.slow):
         raise ConnectionResetError("the client disconnected before the first byte")
     count = by_fragment if settings.ledger is None else partial(by_words, body)
     reply = SimulatedReply(turn.model, body, int(request_id[7:], 16), int(settings.clock()), count)
-    headers = reply_headers(dialect, request_id, settings.clock())
+    headers = _VENDORS[dialect].reply_headers(request_id, settings.clock())
     if body.get("thread") is not None:
         # Rendered twice: equal number and time produce equal ids.
-        state.threads.store(body, _MODULES[dialect].whole_reply(scenario, replace(reply))[1])
-    if body.get("stream"):
-        frames: list[bytes] = _MODULES[dialect].frames(scenario, reply)
-        if APIS[dialect].stored and body.get("store") is not False:
+        state.threads.store(body, renderer.whole_reply(scenario, replace(reply))[1])
+    if streamed and (not api.stream_query or api.stream_query in request.query_string.split("&")):
+        frames: list[bytes] = renderer.frames(scenario, reply)
+        if api.stored and body.get("store") is not False:
             state.responses.append(_response_id(frames[0]))
         entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
-        if APIS[dialect].stored and body.get("background"):
+        if api.stored and body.get("background"):
             return await _follow(request, _begin(request, scenario, frames, entry, streamed=True), -1, headers)
         return await _send_stream(request, received, scenario, frames, headers, entry)
-    if APIS[dialect].stored and body.get("background"):
-        frames = _MODULES[dialect].frames(scenario, reply)
+    if api.stored and body.get("background"):
+        frames = renderer.frames(scenario, reply)
         state.responses.append(_response_id(frames[0]))
         entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
         begun = _begin(request, scenario, frames, entry, streamed=False)
         return web.Response(body=orjson.dumps(begun.state), headers=headers, content_type="application/json")
-    status, whole = _MODULES[dialect].whole_reply(scenario, reply)
-    if APIS[dialect].stored and body.get("store") is not False:
+    status, whole = renderer.whole_reply(scenario, reply)
+    if api.stored and body.get("store") is not False:
         state.responses.append(whole["id"])
-    sent = orjson.dumps(whole)
+    sent = orjson.dumps([whole] if streamed else whole)
     if settings.ledger is not None and status < 400:
         entry = settings.ledger.begin(dialect, scenario, reply)
         if scenario.ending is Ending.WHOLE:
@@ -244,23 +260,21 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
 
 
 def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
-    """Accept any key: Bearer, or Anthropic's `x-api-key`. Raises RequestRejected without one."""
+    """Accept any key: Bearer, or in the vendor's own header. Raises RequestRejected without one."""
     scheme, _, key = headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and key.strip():
         return
-    if APIS[dialect].is_anthropic:
-        if headers.get("x-api-key", "").strip():
-            return
-        raise RequestRejected("x-api-key header is required", status=401)
-    raise RequestRejected("You didn't provide an API key in the Authorization header.", status=401)
+    vendor = _VENDORS[dialect]
+    if not headers.get(vendor.key_header, "").strip():
+        raise RequestRejected(vendor.keyless_text, status=vendor.keyless_status)
 
 
 def _checked(request: web.Request, dialect: str, body: object, *, counting: bool = False) -> Json:
     """Return the body if it is an object that the configured check accepts. Raises RequestRejected."""
-    body = _checked_fields(body)
+    found = _VENDORS[dialect].canonical(_checked_fields(body))
     if (check := request.app[_SETTINGS].check) is not None:
-        check(dialect, body, request.headers, counting=counting)
-    return body
+        check(dialect, found, request.headers, counting=counting)
+    return found
 
 
 def _check_previous_response(state: _State, body: Json) -> None:
@@ -319,7 +333,7 @@ async def _follow(
 async def _background(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     """Answer a request for a response in the background: its last state, or its events."""
     found = request.app[_STATE].background.get(request.match_info["id"])
-    headers = reply_headers(STORED, request_id, request.app[_SETTINGS].clock())
+    headers = _VENDORS[STORED].reply_headers(request_id, request.app[_SETTINGS].clock())
     if request.query.get("stream") == "true":
         if not found.streamed:
             raise RequestRejected("This response was not created with `stream`: it cannot be streamed.", "stream")
@@ -331,7 +345,7 @@ async def _cancel(request: web.Request, received: Received, request_id: str) -> 
     """Cancel a response in the background. One that has ended is returned as it is."""
     found = request.app[_STATE].background.get(request.match_info["id"])
     found.cancel()
-    headers = reply_headers(STORED, request_id, request.app[_SETTINGS].clock())
+    headers = _VENDORS[STORED].reply_headers(request_id, request.app[_SETTINGS].clock())
     return web.Response(body=orjson.dumps(found.state), headers=headers, content_type="application/json")
 
 
@@ -447,7 +461,7 @@ async def _wait_for_client(request: web.Request, seconds: float) -> bool:
 
 
 def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: str) -> web.Response:
-    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock()) | failed.headers
+    headers = _VENDORS[dialect].reply_headers(request_id, request.app[_SETTINGS].clock()) | failed.headers
     return web.Response(
         status=failed.status, body=orjson.dumps(failed.body), headers=headers, content_type="application/json"
     )
@@ -455,13 +469,14 @@ def _error(request: web.Request, dialect: str, failed: ErrorReply, request_id: s
 
 async def _count(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     """Answer a token-counting request: one token per four characters, at least 1."""
-    dialect = _DIALECT[request.path]
+    dialect = _DIALECT[_own_path(request)]
+    api = APIS[dialect]
     body = _checked(request, dialect, received.body, counting=True)
-    counted = {key: body.get(key) for key in PROMPT}
-    answer: Json = {"object": APIS[dialect].count_object} if APIS[dialect].count_object else {}
-    answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
-    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
-    return web.Response(body=orjson.dumps(answer), headers=headers, content_type="application/json")
+    request_body = body.get(api.count_request, body)
+    counted = {key: request_body.get(key) for key in PROMPT}
+    answer: Json = {"object": api.count_object} if api.count_object else {}
+    answer[api.count_field] = max(1, len(orjson.dumps(counted)) // 4)
+    return _json(request, dialect, request_id, answer)
 
 
 async def _other(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
@@ -470,7 +485,7 @@ async def _other(request: web.Request, received: Received, request_id: str) -> w
         received.body = other_endpoints.parse_form(request.headers["Content-Type"], await request.read())
     reply = other_endpoints.reply_to(request.path.removeprefix("/v1/"), _checked_fields(received.body))
     settings = request.app[_SETTINGS]
-    headers = {**reply_headers(DEFAULT, request_id, settings.clock()), "Content-Type": reply.content_type}
+    headers = {**_VENDORS[DEFAULT].reply_headers(request_id, settings.clock()), "Content-Type": reply.content_type}
     if len(reply.pieces) == 1:
         return web.Response(body=reply.pieces[0], headers=headers)
     response = web.StreamResponse(headers=headers)
@@ -490,22 +505,15 @@ def _checked_fields(body: object) -> Json:
 
 def _dialect_of(request: web.Request) -> str:
     """Return the dialect of a request to a path that several dialects have."""
-    anthropic = "anthropic-version" in request.headers
-    return next(dialect for dialect, api in APIS.items() if api.is_anthropic is anthropic)
+    version = request.path.split("/")[1]
+    found = {dialect: api for dialect, api in APIS.items() if api.version == version}
+    named = (dialect for dialect, api in found.items() if api.version_header in request.headers)
+    return next(named, next(iter(found)))
 
 
 async def _models(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
     dialect = _dialect_of(request)
-    if APIS[dialect].is_anthropic:
-        names = list(SCRIPTS)
-        listed: Json = {
-            "data": [anthropic_model(name) for name in names],
-            "has_more": False,
-            "first_id": names[0],
-            "last_id": names[-1],
-        }
-        return _json(request, dialect, request_id, listed)
-    return _json(request, dialect, request_id, {"object": "list", "data": [openai_model(name) for name in SCRIPTS]})
+    return _json(request, dialect, request_id, _VENDORS[dialect].model_list(SCRIPTS, request.query))
 
 
 async def _model(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
@@ -513,12 +521,11 @@ async def _model(request: web.Request, received: Received, request_id: str) -> w
     if name not in SCRIPTS:
         raise RequestRejected(f"The model '{name}' does not exist", "model", "model_not_found", status=404)
     dialect = _dialect_of(request)
-    written = anthropic_model if APIS[dialect].is_anthropic else openai_model
-    return _json(request, dialect, request_id, written(name))
+    return _json(request, dialect, request_id, _VENDORS[dialect].model(name))
 
 
 def _json(request: web.Request, dialect: str, request_id: str, body: Json) -> web.Response:
-    headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
+    headers = _VENDORS[dialect].reply_headers(request_id, request.app[_SETTINGS].clock())
     return web.Response(body=orjson.dumps(body), headers=headers, content_type="application/json")
 
 

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from dragoman_server.simulator import render_messages
-from dragoman_server.simulator.api import APIS
+from dragoman_server.simulator.booking import SEARCHES, TIER, Booking
+from dragoman_server.simulator.renderers import RENDERERS
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import Scenario
-from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
-
-INPUT = frozenset(("input", "cached", "cache_write"))
-COUNTS = INPUT | {"output", "reasoning"}
-HOUR = "cache_write_1h"
-"""Only Messages has a count of what is kept for an hour."""
-_USAGE = b'"usage":{'
-_TIER = b'"service_tier":"'
-_SEARCHES = (b'"server_tool_use":{', b'"num_search_queries":', b'"tool_usage":{')
-_START = b'"type":"message_start"'
+from dragoman_server.simulator.tokens import TokenCounts
 
 
 @dataclass(slots=True)
@@ -42,33 +33,18 @@ class Entry:
     @classmethod
     def of(cls, dialect: str, scenario: Scenario, reply: SimulatedReply) -> Entry:
         """Return the entry of a reply of which nothing was sent yet."""
-        tier = reply.tier_of(scenario)
-        if not APIS[dialect].is_anthropic:
-            entry = cls(reply.model, dialect, replace(reply.count(scenario), cache_write_1h=0), ())
-        else:
-            generated = own = render_messages.tokens_of(scenario, reply)
-            others: list[tuple[str, TokenCounts]] = []
-            for each in scenario.iterations:
-                extra = ITERATIONS.get(each.kind)
-                if each.model is not None:
-                    others.append((each.model, own if extra is None else extra))
-                if extra is not None:
-                    generated += extra
-            entry = cls(reply.model, dialect, generated, tuple(others))
-            tier = {"standard": "default"}.get(render_messages.tier_of(scenario, reply), tier)
-        entry._tier, entry._searches = tier, scenario.searches
+        booked: Booking = RENDERERS[dialect].book(scenario, reply)
+        entry = cls(reply.model, dialect, booked.generated, booked.others)
+        entry._tier, entry._searches = booked.tier, scenario.searches
         return entry
 
     def sent(self, data: bytes) -> None:
         """Record what a frame of the stream, or a whole reply, reports."""
-        if _USAGE in data:
-            if not APIS[self.dialect].is_anthropic:
-                self.reported |= COUNTS
-            else:
-                self.reported |= (INPUT if _START in data else COUNTS) | {HOUR}
-        if _TIER in data:
+        found: frozenset[str] = RENDERERS[self.dialect].reported(data)
+        self.reported |= found - {TIER, SEARCHES}
+        if TIER in found:
             self.tier = self._tier
-        if any(mark in data for mark in _SEARCHES):
+        if SEARCHES in found:
             self.searches = self._searches
 
 

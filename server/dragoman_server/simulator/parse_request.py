@@ -59,7 +59,7 @@ class RequestTurn:
 
 
 @dataclass(slots=True)
-class _History:
+class History:
     """Collects the user texts and tool results that follow the assistant's last message."""
 
     last_user: str = ""
@@ -84,7 +84,7 @@ class _History:
 
 def read_chat(body: Json) -> RequestTurn:
     """Return the turn of a Chat Completions request."""
-    history = _History()
+    history = History()
     for message in body["messages"]:
         match message["role"]:
             case "assistant":
@@ -124,7 +124,7 @@ def read_chat(body: Json) -> RequestTurn:
 
 def read_messages(body: Json) -> RequestTurn:
     """Return the turn of a Messages request."""
-    history = _History()
+    history = History()
     for message in body["messages"]:
         content = message["content"]
         if message["role"] == "assistant":
@@ -168,7 +168,7 @@ _TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
 
 def read_responses(body: Json) -> RequestTurn:
     """Return the turn of a Responses request."""
-    history = _History()
+    history = History()
     offers = _flat_offers(body.get("tools") or [])
     items = body.get("input") or []
     if isinstance(items, str):

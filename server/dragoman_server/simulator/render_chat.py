@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dragoman_server.simulator import booking
 from dragoman_server.simulator.parse_request import Json, read_chat
 from dragoman_server.simulator.reply import SimulatedReply, bare_frame
 from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
@@ -17,6 +18,7 @@ FINISH = {
     "content_filter": "content_filter",
 }
 read = read_chat
+book, reported = booking.book, booking.reported
 
 
 def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:

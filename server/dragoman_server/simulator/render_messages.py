@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from dragoman_server.simulator.booking import COUNTS, INPUT, Booking, services
 from dragoman_server.simulator.parse_request import Json, read_messages
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
@@ -32,6 +33,10 @@ FINISH = {
     "content_filter": "refusal",
 }
 _LATE_REFUSAL = "The answer was stopped by a safety classifier."
+HOUR = "cache_write_1h"
+"""Only Messages has a count of what is kept for an hour."""
+_START = b'"type":"message_start"'
+_USAGE = b'"usage":{'
 
 
 class _Stream:
@@ -216,6 +221,26 @@ def tokens_of(scenario: Scenario, reply: SimulatedReply) -> TokenCounts:
     """Return the counts of a reply without its iterations."""
     charged = tuple(step for step in scenario.steps if type(step) is not Refusal)
     return reply.count(replace(scenario, steps=charged))
+
+
+def book(scenario: Scenario, reply: SimulatedReply) -> Booking:
+    """Return what a reply generated, with its iterations."""
+    generated = own = tokens_of(scenario, reply)
+    others: list[tuple[str, TokenCounts]] = []
+    for each in scenario.iterations:
+        extra = ITERATIONS.get(each.kind)
+        if each.model is not None:
+            others.append((each.model, own if extra is None else extra))
+        if extra is not None:
+            generated += extra
+    tier = {"standard": "default"}.get(tier_of(scenario, reply), reply.tier_of(scenario))
+    return Booking(generated, tuple(others), tier)
+
+
+def reported(data: bytes) -> frozenset[str]:
+    """Return what an event or a whole reply reports: the first event has no counts of the output."""
+    counts = (INPUT if _START in data else COUNTS) | {HOUR}
+    return (counts if _USAGE in data else frozenset()) | services(data)
 
 
 def tier_of(scenario: Scenario, reply: SimulatedReply) -> str:

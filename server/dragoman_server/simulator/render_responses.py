@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from dragoman_server.simulator import booking
 from dragoman_server.simulator.parse_request import Json, Offer, read_responses
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
@@ -23,6 +24,7 @@ from dragoman_server.simulator.scenarios import (
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 read = read_responses
+book, reported = booking.book, booking.reported
 
 
 class _Builder:

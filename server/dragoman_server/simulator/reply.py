@@ -36,9 +36,9 @@ class SimulatedReply:
         digest = blake2b(f"{self.serial}.{self._minted}".encode(), digest_size=32).hexdigest()
         return prefix + digest[:length]
 
-    def tier_of(self, scenario: Scenario) -> str:
-        """Return the service tier that served, in OpenAI's words."""
-        asked = self.body.get("service_tier")
+    def tier_of(self, scenario: Scenario, field: str = "service_tier") -> str:
+        """Return the service tier that served, in OpenAI's words. `field` of the request names one."""
+        asked = self.body.get(field)
         return scenario.tier or ("default" if asked in (None, "auto") else str(asked))
 
     def padding(self, length: int) -> str:

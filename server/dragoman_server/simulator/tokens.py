@@ -19,7 +19,10 @@ PROMPT_TOKENS = 12
 CACHED_TOKENS = 4
 """Every prompt has 12 tokens, 4 of them cached, if tokens are not counted by words."""
 _TOKEN = re.compile(r" ?[^\W_]{1,4}|\s+|_|[^\w\s]+")
-PROMPT = ("system", "instructions", *dict.fromkeys(api.conversation for api in APIS.values()), "tools")
+PROMPT = (
+    *dict.fromkeys(name for api in APIS.values() for name in (api.instructions, api.conversation) if name),
+    "tools",
+)
 """The fields of a request whose texts are the prompt."""
 
 

@@ -21,4 +21,6 @@ def test_it_agrees_with_the_facts(dialect: Dialect) -> None:
     assert api.count_path == (f"/{facts.version}/{facts.count.path}" if facts.count else "")
     assert api.count_object == ((facts.count and facts.count.named) or "")
     assert (api.vendor, api.conversation, api.stored) == (facts.vendor, facts.conversation, facts.stored)
-    assert api.is_anthropic is (facts.vendor == "anthropic")
+    assert (api.instructions, api.version_header) == (facts.instructions or "", facts.version_header)
+    path, _, query = facts.stream_path.partition("?")
+    assert (api.stream_path, api.stream_query) == (path and f"/{facts.version}/{path}", query)

@@ -9,8 +9,10 @@ import pytest
 from aiohttp.test_utils import TestServer
 
 from dragoman_server.simulator.app import make_simulator
-from dragoman_server.simulator.ledger import COUNTS, HOUR, INPUT, Ledger
+from dragoman_server.simulator.booking import COUNTS, INPUT
+from dragoman_server.simulator.ledger import Ledger
 from dragoman_server.simulator.modifiers import ADVISER, FALLBACK
+from dragoman_server.simulator.render_messages import HOUR
 from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts, count_text
 from support.simulated import VERSION
 
