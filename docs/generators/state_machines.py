@@ -72,7 +72,7 @@ class Machine(NamedTuple):
 def machines() -> list[Machine]:
     """Return the tables of all modules that exist: the readers, the writers, then the connection."""
     places = [
-        (f"{_TITLES[dialect]}: reader", f"dragoman.dialects.{dialect}.stream.phases", "READER") for dialect in Dialect
+        (f"{_TITLES[dialect]}: reader", f"dragoman.dialects.{dialect}.stream.phases", "READER") for dialect in _TITLES
     ]
     places.append(("Writers", "dragoman.dialects.shared.writer_phases", "WRITER"))
     places.append(("Upstream connection", "dragoman.aio.upstream.http11.phases", "TRANSITIONS"))

@@ -35,7 +35,7 @@ from support.gateways import gate
 from support.recording_host import recording_host
 from support.sigv4 import verify
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 KEY, ACCESS, SECRET = "key-of-the-cloud", "AKIDEXAMPLE", "secret-of-the-cloud"
 MODEL = "anthropic.claude-sonnet-5-v1:0"
 TURN = [{"role": "user", "content": "Hi"}]

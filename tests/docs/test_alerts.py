@@ -34,7 +34,7 @@ from support.programs import installed
 from support.samples import dump, error_frame, reply, text_stream
 from support.sockets import Close, ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 RULES = ROOT / "docs/deploy/prometheus-alerts.yml"
 PROMTOOL = installed("promtool")
 AT = {"job": "dragoman", "instance": "gateway:8080"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.config.door import Door
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config
@@ -17,7 +17,7 @@ from support.gateways import config_for, gate
 from support.named_keys import made, spent, with_keys
 from support.recording_host import recording_host
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 OURS, LOGIN = "gateway-key-1234567", "sk-ant-oat01-login-7654321"
 
 
@@ -102,7 +102,7 @@ async def test_a_named_key_that_is_not_valid_is_never_a_login() -> None:
     assert "authorization" not in host.arrived[0].headers
 
 
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_an_upstreams_401_is_the_clients_own(client: Dialect) -> None:
     async with recording_host(CHAT) as host:
         host.tokens.add("another")

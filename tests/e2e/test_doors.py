@@ -22,7 +22,7 @@ from support.gateways import config_for, gate
 from support.recording_host import recording_host
 from support.samples import request
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, GENERATE = Dialect
 DOOR = Door(
     path="models/{model}:raw",
     stream_path="models/{model}:streamRaw",
@@ -54,6 +54,8 @@ async def test_every_form_of_request_goes_through_the_door(form: str, upstream: 
     if form in COUNTS and upstream is CHAT:
         pytest.skip("it counts no tokens")
     door = replace(DOOR, count_path="models/count-tokens:raw") if upstream is not CHAT else DOOR
+    if upstream is GENERATE:  # which has the temperature in there
+        door = replace(door, omit=("model", "temperature", "generationConfig"))
     client = DIALECT_OF.get(form.split()[0], CHAT if form == "embeddings" else RESPONSES)
     async with recording_host(upstream) as host, gate(config_of(host.url, upstream, door)) as entrance:
         status, text = await (MAIN | COUNTS | OTHERS)[form](entrance, {"x-account": "acc", "x-other": "o"})
@@ -63,17 +65,22 @@ async def test_every_form_of_request_goes_through_the_door(form: str, upstream: 
     streamed = "stream" in form or form == "websocket"
     if form in COUNTS:
         assert arrived.path == "/pub/v1/models/count-tokens:raw"
-        assert sent["model"] == "m"  # this URL does not have it
+        if upstream is GENERATE:
+            assert sent["generateContentRequest"]["model"] == "models/m"
+        else:
+            assert sent["model"] == "m"  # this URL does not have it
     elif form == "embeddings":
         assert arrived.path == "/pub/v1/embeddings"
         assert "model" not in sent
     else:
         assert arrived.path == f"/pub/v1/models/m:{'streamRaw' if streamed else 'raw'}"
         assert "model" not in sent
+    if upstream is GENERATE and form != "embeddings":
+        assert "generationConfig" not in sent
     assert "temperature" not in sent
     assert (sent["anthropic_version"], sent["deep"]) == ("v-1", {"n": [1, None]})
     assert arrived.headers["x-static"] == "s"
-    same = client is upstream or (form == "embeddings" and upstream is not MESSAGES)
+    same = client is upstream or (form == "embeddings" and upstream in (CHAT, RESPONSES))
     assert arrived.headers.get("x-account") == ("acc" if same else None)
     assert "x-other" not in arrived.headers
     if form in ("chat", "chat stream", "messages", "messages stream", "responses") and same:

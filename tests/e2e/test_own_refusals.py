@@ -33,7 +33,7 @@ from support.samples import text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, chunk, sse_head, stream
 from support.websockets import speaking
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 async def choose_raises(*_: Any) -> Any:

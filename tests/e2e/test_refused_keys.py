@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import StateOptions
@@ -19,7 +19,7 @@ from support.gateways import config_for, gate, served
 from support.recording_host import recording_host
 from support.samples import chat_frame, messages_frame, text_stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, GENERATE = Dialect
 REFUSED = "the provider up refused the credential that this gateway has for it"
 LOGIN = {"authorization": "Bearer login-of-the-client"}
 FORMS = {name: form for name, form in (MAIN | COUNTS | OTHERS).items() if name != "models"}
@@ -120,7 +120,7 @@ CLOUDS: Mapping[str, tuple[int, str, bytes]] = {
 """Responses by which clouds refuse a key or a signature: status, content type, body."""
 
 
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("cloud", CLOUDS)
 async def test_the_forms_in_which_clouds_refuse(cloud: str, stream: bool, client: Dialect) -> None:
@@ -140,14 +140,15 @@ IN_STREAMS = {
     MESSAGES: messages_frame("error", error={"type": "authentication_error", "message": "token expired"}),
     RESPONSES: b'data: {"type":"error","sequence_number":4,"code":"invalid_api_key","message":"token expired",'
     b'"param":null}\n\n',
+    GENERATE: b'data: {"error":{"code":401,"message":"token expired","status":"UNAUTHENTICATED"}}\r\n\r\n',
 }
 
 
 @pytest.mark.parametrize("auth", list(Auth))
 @pytest.mark.parametrize("upstream", Dialect)
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_a_refusal_inside_of_a_stream(client: Dialect, upstream: Dialect, auth: Auth) -> None:
-    frames = [*text_stream(upstream)[:4], IN_STREAMS[upstream]]
+    frames = [*text_stream(upstream)[:3], IN_STREAMS[upstream]]
     async with (
         answering(200, "text/event-stream", b"".join(frames)) as url,
         gate(config_of(url, upstream, auth)) as entrance,

@@ -24,7 +24,7 @@ from support.samples import reply
 from support.sockets import ScriptedServer, answer
 from support.websockets import HANDSHAKE, speaking
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 AWAY = "http://127.0.0.1:9"
 KEY = "sk-a-key-of-the-client-12345"
 

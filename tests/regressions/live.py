@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from oracles.grammar import Accumulated
 from regressions.dialect_bodies import Part, assistant_turn
 from support.directions import Json, judge
 from support.gateways import Gate
 from support.samples import request
 
-CHAT, MESSAGES, RESPONSES = Dialect
-EVERY = [(client, upstream) for client in Dialect for upstream in Dialect]
+CHAT, MESSAGES, RESPONSES, GENERATE = Dialect
+EVERY = [(client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect]
 every_direction = pytest.mark.parametrize(("client", "upstream"), EVERY)
 
 REASONING = "Hm… 東京?"

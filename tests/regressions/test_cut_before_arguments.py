@@ -20,7 +20,7 @@ from support.directions import Json, ask, judge, stream_through, translated
 from support.gateways import config_for, gate
 from support.sockets import ScriptedServer, answer, stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 clients = pytest.mark.parametrize("client", [CHAT, RESPONSES])
 cuts = pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "refusal"])
 FIRST, LAST = (tool(0, "call_a", "list"), stop(0)), (tool(1, "call_b", "wipe"), stop(1))

@@ -19,7 +19,7 @@ from support.transports import make
 from support.waiting import turns
 from support.wire_server import WireServer, replying
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 DIRECTIONS = pytest.mark.parametrize(
     ("asking", "upstream"),
     [(CHAT, MESSAGES), (MESSAGES, CHAT), (RESPONSES, CHAT), (MESSAGES, RESPONSES), (CHAT, CHAT)],

@@ -162,7 +162,7 @@ def test_a_dialect_of_upstreams_needs_no_other_change(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["directions"] == 12
+    assert found["directions"] == 15
     whole = ["/v1beta/models/a%2Fb:generate", "key", False, False]
     streamed = ["/v1beta/models/a%2Fb:stream?alt=sse", "key", False, False]
     assert found["seen"] == [whole, streamed] * 3

@@ -19,7 +19,7 @@ ENGINE_LAYERS = (
     ("dragoman.errors", "dragoman.limits"),
     ("dragoman.dialects.count_endpoint",),
     ("dragoman.dialects.facts",),
-    ("dragoman.dialects.openai.facts",),
+    ("dragoman.dialects.openai.facts", "dragoman.dialects.generate.count_tokens"),
     tuple(f"dragoman.dialects.{dialect}.facts" for dialect in Dialect),
     ("dragoman.dialects",),
     ("dragoman.losses",),

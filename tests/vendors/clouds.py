@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.dialects import Dialect
 from vendors.hosts import Host
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 _CLAUDE = "anthropic.types.beta.message_create_params:MessageCreateParams"
 _OPENAI = "openai.types.responses.response_create_params:ResponseCreateParams"

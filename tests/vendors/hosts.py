@@ -15,7 +15,7 @@ from dragoman.dialects import Dialect
 from vendors.sdk_types import Misfit
 
 Json = dict[str, Any]
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def accepts(body: Json) -> Iterator[Misfit]:

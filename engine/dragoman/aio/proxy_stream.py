@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from dragoman.aio.batch_slices import LONG_BODY
+from dragoman.aio.batch_slices import LONG_BODY, WRITE_SLICE
 from dragoman.aio.keep_reply import keep_frames
 from dragoman.aio.long_jobs import off_loop
+from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.trampoline import InlineTask
@@ -329,6 +330,8 @@ async def _drive(
                     tool_open = _record_tool_progress(observer, timers)
         except StopAsyncIteration:
             frames = driver.finish()
+            if len(encode_frames(frames)) > WRITE_SLICE:
+                await next_turn()  # the batch before may have filled this one
         except DragomanError as error:
             frames = driver.fail(error.failure)
         if frames:

@@ -20,6 +20,7 @@ class Dialect(StrEnum):
     CHAT = "chat"
     MESSAGES = "messages"
     RESPONSES = "responses"
+    GENERATE = "generate"
 
     facts: WireFacts
 

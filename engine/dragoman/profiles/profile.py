@@ -80,7 +80,7 @@ class Profile:
     efforts: tuple[str, ...] = EFFORTS
     """Effort levels taken, in rising order; empty = none."""
     thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = "adaptive"
-    """Messages: the form in which thinking is requested."""
+    """Messages: the form in which thinking is requested. Gemini: `adaptive` is a level, `budget` a budget."""
     thinking_display: bool = True
     """Messages: takes `display` of thinking."""
     thinking_off: bool = True
@@ -94,8 +94,8 @@ class Profile:
     reasoning_details: bool = False
     """Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged."""
     signed_calls: bool = False
-    """Chat: rejects calls of earlier turns that its model has not signed (Gemini 3); Dragoman gives calls of other
-    models the value that Google documents for them."""
+    """Chat, Gemini: rejects calls of earlier turns that its model has not signed (Gemini 3); Dragoman gives calls of
+    other models the value that Google documents for them."""
     custom_tools: bool = True
     """OpenAI dialects: takes free-text (custom) tools."""
     client_tools: bool = False
@@ -123,7 +123,7 @@ class Profile:
     images: bool = True
     """Takes images."""
     images_in_tool_results: bool = True
-    """Takes images in tool results (Messages)."""
+    """Takes images in tool results (Messages, Gemini)."""
     pdf: bool = True
     """Takes PDF files."""
     url_sources: bool = True
@@ -325,10 +325,21 @@ _ANTHROPIC_COMPATIBLE = Profile(
     schema_root_union=False,
 )
 
+_GEMINI = Profile(
+    custom_tools=False,
+    efforts=("low", "medium", "high"),
+    thinking_off=False,
+    signed_calls=True,
+    tool_name_max=128,
+    stop_limit=5,
+)
+_GEMINI_COMPATIBLE = _GEMINI.replace({"images_in_tool_results": False})
+
 _OWN = {
     "chat": (_OPENAI, _OPENAI_COMPATIBLE),
     "messages": (_ANTHROPIC, _ANTHROPIC_COMPATIBLE),
     "responses": (_RESPONSES, _RESPONSES_COMPATIBLE),
+    "generate": (_GEMINI, _GEMINI_COMPATIBLE),
 }
 """Dialect → the profiles of its vendor and of an unknown server."""
 VENDOR_PROFILES = {dialect: facts.vendor for dialect, facts in FACTS.items()}

@@ -235,7 +235,7 @@ def learn(head: bytes, data: bytes, delta: Delta, varying: VaryingKeys) -> Delta
     if data.count(literal) != 1 or LF in data:
         return None
     before, _, after = data.partition(literal)
-    if not _is_sole_value(data, before, after, text):
+    if not is_sole_value(data, before, after, text):
         return None
     heads, tails = _split(head + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
     if len(heads) == 1 and len(tails := _split(tails[0], varying.number, rb"(\d+)")) == 1:
@@ -261,7 +261,7 @@ def _is_number(digits: bytes) -> bool:
     return digits.isdigit() and len(digits) <= _DIGITS and (len(digits) == 1 or not digits.startswith(b"0"))
 
 
-def _is_sole_value(data: bytes, before: bytes, after: bytes, text: str) -> bool:
+def is_sole_value(data: bytes, before: bytes, after: bytes, text: str) -> bool:
     """True if the bytes between `before` and `after` are a value, and no other string of `data` equals `text`.
 
     They occur once in `data`.

@@ -101,7 +101,11 @@ class Parser:
         """Return the frames that `data` completes. Never raises: a broken limit is the last frame's `fault`."""
         if not self._whole:
             return self.parse(data)
-        if not self._held and data.endswith(b"\n\n") and len(data) <= self._longest:
+        if (
+            not self._held
+            and (data.endswith(b"\n\n") or data.endswith(b"\r\n\r\n"))  # both in one call take longer
+            and len(data) <= self._longest
+        ):
             return data
         return self._continue(data, self.feed, self._around_whole)
 

@@ -29,7 +29,7 @@ from support.gateways import config_for
 from support.named_keys import made, with_keys
 from support.scopes import drafted
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 PLAIN = config_for("http://up", CHAT, prefix_diagnostics=0)
 
 

@@ -14,7 +14,7 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.receipt import RENAMES_MAX, TEXT_MAX, Receipt
 from support.scopes import end
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def made(body: dict[str, Any], client: Dialect = CHAT, upstream: Dialect = MESSAGES, **more: Any) -> Receipt:

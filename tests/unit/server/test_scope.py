@@ -16,7 +16,7 @@ from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from support.scopes import scope_of, services
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 FAILURE = Failure(FailureKind.API, "no", 500)
 

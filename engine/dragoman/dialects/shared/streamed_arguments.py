@@ -15,22 +15,22 @@ _ESCAPE = re.compile(r"\\.", re.DOTALL)
 class ReplyBudget:
     """The size budget that all calls of a reply share (`limits.tool_arguments`), as they are kept until it ends."""
 
-    __slots__ = ("_left", "_limit")
+    __slots__ = ("_limit", "left")
 
     def __init__(self, limits: Limits) -> None:
-        self._left = self._limit = limits.tool_arguments
+        self.left = self._limit = limits.tool_arguments
 
     def take(self, size: int) -> None:
         """Take `size` characters from the budget. Raises LimitExceeded if it is exhausted."""
-        self._left -= size
-        if self._left < 0:
+        self.left -= size
+        if self.left < 0:
             raise LimitExceeded("tool_arguments", self._limit, upstream=True)
 
     def fits(self, size: int) -> bool:
         """Take `size` characters from the budget if it has as many. Return True if it had."""
-        if size > self._left:
+        if size > self.left:
             return False
-        self._left -= size
+        self.left -= size
         return True
 
 

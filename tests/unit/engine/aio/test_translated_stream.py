@@ -32,7 +32,7 @@ from support.sockets import Abort, ScriptedServer, Send, Stall, Step, Wait, answ
 from support.sockets import stream as streamed
 from support.waiting import at_once, until
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 KEY = "secret-key-0123456789"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 DIRECTIONS = list(product(Dialect, Dialect))

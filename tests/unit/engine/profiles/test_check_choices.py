@@ -71,11 +71,13 @@ def test_a_profile_that_does_not_exist() -> None:
         ValueError, match=r"^no profile 'nope' for the dialect 'chat'; there are .*compatible.*, openai"
     ):
         builtin_profile("chat", "nope")
-    with pytest.raises(ValueError, match=r"^no dialect 'nope'; there are chat, messages, responses$"):
+    with pytest.raises(ValueError, match=r"^no dialect 'nope'; there are chat, messages, responses, generate$"):
         builtin_profile("nope")
 
 
 def test_a_direction_that_does_not_exist() -> None:
     for pair in (("openai", "anthropic"), ("chat", "openai")):
-        with pytest.raises(ValueError, match=r"^no dialect 'openai'; there are chat, messages, responses$"):
+        with pytest.raises(
+            ValueError, match=r"^no dialect 'openai'; there are chat, messages, responses(, generate)?$"
+        ):
             direction(*pair)

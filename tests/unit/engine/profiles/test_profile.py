@@ -12,7 +12,7 @@ from dragoman.knobs import Knobs
 from support.flagged_requests import ask, ask_of
 
 Json = dict[str, Any]
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 LOOK, FIND = ({"name": name, "input_schema": {"type": "object", "properties": {}}} for name in ("look", "find"))
 
 

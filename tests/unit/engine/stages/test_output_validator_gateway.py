@@ -30,7 +30,7 @@ from support.gateways import Gate, config_for, gate
 from support.samples import reply, text_stream
 from support.sockets import ScriptedServer, answer, stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 NAME, VALIDATED = "dragoman_output_violations_total", "dragoman_output_validated_total"
 
 

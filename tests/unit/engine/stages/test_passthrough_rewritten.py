@@ -22,7 +22,7 @@ from support.gateways import gate
 from support.paths import FIXTURES
 from support.sockets import ScriptedServer, answer, stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 KIMI = builtin_profile("messages", "kimi")
 CLAUDE_CODE = {
     "user-agent": "claude-cli/2.1.329 (external, cli)",

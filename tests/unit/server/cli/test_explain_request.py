@@ -11,7 +11,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.cli.main import main
 from support import samples
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def test_the_command_line_explains_for_a_client(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:

@@ -13,7 +13,7 @@ from dragoman.profiles.profile import builtin_profile
 from dragoman_server.cli.translate_files import convert, kind_of
 from support.samples import TEXT, dump, judge, reply, request, text_stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 CROSS = pytest.mark.parametrize(
     ("source", "target"), [(RESPONSES, CHAT), (RESPONSES, MESSAGES), (CHAT, RESPONSES), (MESSAGES, RESPONSES)]
 )

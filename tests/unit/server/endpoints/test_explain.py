@@ -18,7 +18,7 @@ from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.receipt import Receipt
 from support.paths import ROOT
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 PROMPT = [{"role": "user", "content": "Hi"}]
 
 

@@ -9,7 +9,7 @@ from dragoman_server.observability.access_log import RequestLine, direction_text
 from dragoman_server.receipt import Receipt
 from support.scopes import end
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 
 
 def translated(model: str = "client-model") -> Translation:

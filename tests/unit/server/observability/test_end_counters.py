@@ -24,7 +24,7 @@ from dragoman_server.observability.metrics import Metrics
 from dragoman_server.receipt import Receipt
 from support.clocks import Clock
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 COUNTED = (OPEN_REQUESTS, OPEN_STREAMS, REQUESTS, DURATION, FIRST_EVENT, TOKEN_TIME, TOKENS)
 USAGES = (None, Usage(), Usage(10, 4, 3, 20, 5), Usage(7, 0, None, 1), Usage(None, None, None, 30))
 

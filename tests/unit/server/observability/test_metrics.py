@@ -29,7 +29,7 @@ from dragoman_server.receipt import Receipt
 from support.clocks import Clock
 from support.exposed import read_exposition, total
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 
 
 @pytest.fixture

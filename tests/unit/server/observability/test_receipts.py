@@ -10,7 +10,7 @@ from dragoman_server.observability.receipts import Receipts
 from dragoman_server.receipt import Receipt
 from support.scopes import end
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 
 
 def test_the_oldest_goes_first() -> None:

@@ -16,7 +16,7 @@ from dragoman_server.proxy.betas import Betas
 from dragoman_server.proxy.configured_fields import count_body, with_fields
 from support.samples import request
 
-CHAT, MESSAGES, _ = Dialect
+CHAT, MESSAGES, *_ = Dialect
 
 
 def provider(dialect: Dialect, **door: Any) -> Provider:

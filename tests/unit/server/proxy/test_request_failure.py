@@ -21,7 +21,7 @@ from dragoman_server.proxy.request_failure import answer_failure, end_abandoned
 from dragoman_server.receipt import Receipt
 from support.scopes import scope_of
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 

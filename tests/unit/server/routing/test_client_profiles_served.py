@@ -12,7 +12,7 @@ from support import samples
 from support.gateways import Gate, config_for, gate
 from support.sockets import ScriptedServer, answer, stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 CLAUDE_CODE = {"user-agent": "claude-cli/2.1.329 (external, cli)", "x-app": "cli"}
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", "originator": "codex_exec"}
 TOO_LONG = samples.dump({"error": {"message": "prompt too long", "code": "context_length_exceeded", "type": "x"}})

@@ -11,7 +11,7 @@ from dragoman_server.receipt import Receipt
 from dragoman_server.steps.complete import complete
 from support.scopes import drafted, scope_of
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def draft(payload: Json) -> Draft:

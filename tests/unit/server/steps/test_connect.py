@@ -22,7 +22,7 @@ from support.gateways import config_for
 from support.samples import dump, request
 from support.scopes import drafted
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 async def scene(client: Dialect = CHAT, upstream: Dialect = MESSAGES) -> tuple[RequestScope, Draft]:

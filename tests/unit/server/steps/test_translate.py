@@ -22,7 +22,7 @@ from support.gateways import config_for
 from support.samples import dump, request
 from support.scopes import drafted
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 ONLY_CHAT: Any = {"logprobs": True, "top_logprobs": 3}
 
 

@@ -12,7 +12,7 @@ from dragoman.dialects.openai.refused_fields import leave_out
 from dragoman.losses import Losses
 from support.flagged_requests import ask_of
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 Row = tuple[LossCode, str]
 
 

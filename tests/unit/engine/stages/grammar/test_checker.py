@@ -16,7 +16,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.grammar.checker import Grammar, GrammarChecker
 from support.verdicts import TEXT, checker_of, golden_frames
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 MIB = 1024 * 1024
 
 

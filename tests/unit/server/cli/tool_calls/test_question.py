@@ -14,7 +14,7 @@ from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Models
 from oracles.requests import check
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 LOCAL = Provider("local", CHAT, "http://h/v1")
 OTHER = Provider("other", MESSAGES, "http://h")
 THEIRS = Provider("theirs", RESPONSES, "http://h/v1", auth=Auth.PASSTHROUGH)

@@ -14,7 +14,7 @@ from dragoman_server.cli.tool_calls.read_reply import SeenReply, error_message, 
 from support.responses_samples import numbered
 from support.samples import text_stream, tool_stream
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def read(dialect: Dialect, data: bytes) -> SeenReply:

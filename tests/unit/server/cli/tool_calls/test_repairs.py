@@ -15,7 +15,7 @@ from dragoman_server.config.door import Door
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def repair(dialect: Dialect, message: str, *, door: Door | None = None, **flags: Any) -> str:

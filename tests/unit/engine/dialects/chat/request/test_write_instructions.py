@@ -12,7 +12,7 @@ from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from support.flagged_requests import ask, ask_of
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 USER = {"role": "user", "content": "Hi"}
 

@@ -13,7 +13,7 @@ from dragoman.profiles.profile import builtin_profile
 from support import samples
 from support.flagged_requests import ask
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 LOOK, FIND = ({"name": name, "input_schema": {"type": "object", "properties": {}}} for name in ("look", "find"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.dialects import Dialect
 from support.flagged_requests import ask_of
 
-CHAT, MESSAGES, RESPONSES = Dialect
+CHAT, MESSAGES, RESPONSES, *_ = Dialect
 
 
 def test_messages_may_receive_budget_and_effort() -> None:

@@ -1,0 +1,1 @@
+"""Requests of `generateContent`: `write.py` writes one as a body. Its path is in the dialect's facts."""

@@ -1,0 +1,142 @@
+"""Writes calls and their results: `functionCall` and `functionResponse` parts.
+
+The API pairs them by order and number, newer models by id as well. A response has to name its function.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from orjson import Fragment
+from orjson import loads as parse
+
+from dragoman.canonical.parts import (
+    Document,
+    Image,
+    Inline,
+    Part,
+    SearchResult,
+    Text,
+    ToolReference,
+    ToolResult,
+    Unread,
+)
+from dragoman.canonical.request import Json
+from dragoman.dialects.generate.request.write_media import MediaWriter
+from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
+from dragoman.dialects.shared.placeholders import Placeholders
+from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
+from dragoman.tools.names import NameTable, sanitize_call_id
+from dragoman.wire.json_codec import embed
+
+_ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
+"""Client's dialect → path of the arguments in a call, for loss rows."""
+_FOLLOWS: Final = "[The file follows the tool results.]"
+
+
+class CallWriter:
+    """Writes the calls and results of one request."""
+
+    __slots__ = ("_arguments_at", "_longest", "_losses", "_media", "_names", "_nested", "_placeholders", "_tools")
+
+    def __init__(
+        self,
+        origin: str,
+        profile: Profile,
+        names: NameTable,
+        losses: Losses,
+        media: MediaWriter,
+        placeholders: Placeholders,
+    ) -> None:
+        self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
+        self._longest, self._nested = profile.call_id_max, profile.images_in_tool_results
+        self._names, self._losses, self._media, self._placeholders = names, losses, media, placeholders
+        self._tools: dict[str, str] = {}
+        """Id of each call → the upstream name of its tool."""
+
+    def write_call(self, call_id: str, name: str, arguments: str, at: Path) -> Json:
+        """Return a call. The text of its arguments is embedded unchanged, so that digits and key order stay."""
+        sent = self._names.known.get(name) or self._names.fit(name, at)
+        call_id = self._fit(call_id)
+        self._tools[call_id] = sent
+        try:
+            sound = type(parse(arguments)) is dict
+        except ValueError:
+            sound = False
+        given: Any = Fragment(arguments) if sound else self._parse_carefully(arguments, at)
+        return {"functionCall": {"id": call_id, "name": sent, "args": given}}
+
+    def _fit(self, call_id: str) -> str:
+        return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._longest)
+
+    def _parse_carefully(self, text: str, at: Path) -> Any:
+        """Return the arguments for a text that orjson does not parse as an object: it is empty, needs the fallback
+        parser, or is broken.
+
+        A broken one is sent as a text, which shows the model what it wrote; it never becomes `{}`.
+        """
+        if text.strip() in ("", "[]"):  # PHP writes an empty object so
+            return {}
+        if parse_object(text) is not None:
+            return embed(text)
+        self._losses.add(LossCode.CALL_ARGUMENTS, (*at, *self._arguments_at), "sent as `invalid_arguments`")
+        return {INVALID_ARGUMENTS: text}
+
+    def write_result(self, result: ToolResult, rest: list[Json]) -> Json:
+        """Return a result. Media that it cannot hold are added to `rest`, the parts after all results."""
+        if result.custom or result.search:
+            what = "free-text (custom) tool" if result.custom else "tool search"
+            raise Unsupported(result.at, f"the result of a {what} cannot be sent to a Gemini upstream")
+        self._media.drop_mark(result.cache, result.at)
+        content, media = result.content, list[Json]()
+        text = content if isinstance(content, str) else self._content(content, media, rest)
+        return self.write_text(result.call_id, text, result.at, result.is_error, media)
+
+    def write_text(self, call_id: str, text: str, at: Path, failed: bool, media: list[Json] | None = None) -> Json:
+        """Return a result that is one text. Raises `Unsupported` if no call before it has the id."""
+        call_id = self._fit(call_id)
+        name = self._tools.get(call_id)
+        if name is None:
+            raise Unsupported(at, f"no call {call_id!r} comes before this result")
+        response: Json = {"id": call_id, "name": name, "response": {"error" if failed else "output": text}}
+        if media:
+            response["parts"] = media
+        return {"functionResponse": response}
+
+    def _content(self, parts: list[Part], media: list[Json], rest: list[Json]) -> str:
+        texts: list[str] = []
+        for part in parts:
+            if type(part) is Text:
+                self._media.drop_mark(part.cache, part.at)
+                if part.citations:
+                    self._losses.add(LossCode.CITATIONS, part.at)
+                texts.append(part.text)
+                continue
+            try:
+                self._other(part, texts, media, rest)
+            except ClientRequestError as error:
+                texts.append(self._placeholders.text(part, error, result=True))
+        return "\n".join(text for text in texts if text)
+
+    def _other(self, part: Part, texts: list[str], media: list[Json], rest: list[Json]) -> None:
+        if type(part) is Unread:
+            raise part.error
+        if type(part) is ToolReference:
+            self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
+            texts.append(f"Tool loaded: {self._names.fit(part.name, part.at)}")
+        elif type(part) is SearchResult:
+            texts += [each["text"] for each in self._media.search_result(part)]
+        elif isinstance(part, Image | Document):
+            written = self._media.image(part) if isinstance(part, Image) else self._media.document(part)
+            texts += [each["text"] for each in written if "text" in each]
+            files = [each for each in written if "text" not in each]
+            if files and self._nested and type(part.source) is Inline:
+                media += files
+            elif files:
+                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
+                texts.append(_FOLLOWS)
+                rest += files
+        else:
+            raise Unsupported(part.at, "this content cannot stand in a tool result of a Gemini upstream")

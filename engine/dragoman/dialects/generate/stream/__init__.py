@@ -1,0 +1,1 @@
+"""Streams of `generateContent`: `reader.py` reads them, `parts.py` their content."""
