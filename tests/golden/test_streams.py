@@ -33,7 +33,8 @@ from support.stages import some
 
 WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
 DIALECTS = ("chat", "messages", "responses")
-PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in DIALECTS if client != upstream)
+UPSTREAMS = (*DIALECTS, "generate")
+PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in UPSTREAMS if client != upstream)
 """(client, upstream) of the cross directions."""
 WORKED = frozenset(
     [

@@ -1,4 +1,4 @@
-"""The eight worked cases of each cross direction give exactly the events of the tables they were worked out in.
+"""The worked cases of each cross direction give exactly the events of the tables they were worked out in.
 
 `worked.txt` is those tables, typed in and not made: one line an event, in their own notation. The goldens show the
 bytes; this is the truth they are held against.
@@ -19,13 +19,15 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, Translation, direction
-from dragoman.reasoning.envelope import Envelope, unwrap
+from dragoman.reasoning.envelope import Envelope, unwrap, unwrap_citation
 from dragoman.reply_context import ReplyContext
 from oracles.grammar import sse
 from support.paths import TRANSCRIPTS
 
 WORKED = Path(__file__).with_name("worked.txt")
 Json = dict[str, Any]
+PROOFS = ("signature", "encrypted_content", "thoughtSignature")
+"""The fields of a block that its proof may be in."""
 
 
 def tables() -> dict[str, list[str]]:
@@ -52,8 +54,13 @@ def proof(text: str) -> str:
     envelope = unwrap(text)
     if envelope is None:
         return text
-    assert envelope.block is not None
-    return f"ENV({envelope.block.get('signature') or envelope.block['encrypted_content']})"
+    block = envelope.block
+    assert block is not None
+    return f"ENV({next(block[key] for key in PROOFS if block.get(key))})"
+
+
+def cited(source: Json) -> str:
+    return f"{source['url']} {quoted(source['title'])} {source['start_index']}-{source['end_index']}"
 
 
 # --- chat -------------------------------------------------------------------------------------------------------------
@@ -77,6 +84,8 @@ def chat(payload: Json) -> str:
         (call,) = delta["tool_calls"]
         head = f"id={call['id']} name={call['function']['name']} " if "id" in call else ""
         return f"`tc[{call['index']}]` {head}args {quoted(call['function']['arguments'])}"
+    if "annotations" in delta:
+        return f"`annotations` {cited(delta['annotations'][0]['url_citation'])}"
     ((key, text),) = delta.items()
     return f"`{key.removesuffix('_content')}` {quoted(text)}"
 
@@ -107,6 +116,11 @@ def messages(payload: Json) -> str:
         case "content_block_delta":
             delta = payload["delta"]
             kind = delta["type"].removesuffix("_delta")
+            if kind == "citations":
+                opened = unwrap_citation(delta["citation"]["encrypted_index"])
+                assert opened is not None
+                assert opened.block is not None
+                return f"`delta[{payload['index']}]` {delta['citation']['type']} {cited(opened.block)}"
             text = delta["partial_json" if kind == "input_json" else kind]
             return f"`delta[{payload['index']}]` {kind} {quoted(proof(text) if kind == 'signature' else text)}"
         case "content_block_stop":
@@ -135,6 +149,8 @@ def responses(payload: Json) -> str:
         part = payload["part"]
         text = part.get("text", part.get("refusal"))
         return f"{head} ci={payload['content_index']} {part['type']}" + (f" {quoted(text)}" if text else "")
+    if "annotation" in payload:
+        return f"{head} {cited(payload['annotation'])}"
     return f"{head} {quoted(next(payload[key] for key in ('delta', 'arguments', 'text', 'refusal') if key in payload))}"
 
 

@@ -17,7 +17,7 @@ from dragoman import Dialect, Direction, LossCode, Translation, builtin_profile,
 from support.directions import ALL, CROSS, profiles
 from support.requests import Conversation, Features, conversations
 
-HISTORY = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
+HISTORY = {dialect: dialect.facts.conversation for dialect in Dialect}
 INSTRUCTIONS = ("system", "instructions")
 
 
@@ -27,6 +27,12 @@ def sent(row: Direction, body: Any, profile: str | None = None) -> Translation:
     translation = translate(row, json.dumps(body).encode(), profile=made, upstream_model="claude-opus-5-5")
     note(translation.body.decode())
     return translation
+
+
+def declared(body: Any) -> list[Any]:
+    """The tools of a request. Gemini's functions are all in one of its tools."""
+    tools = body.get("tools") or []
+    return [each for tool in tools for each in tool.get("functionDeclarations", [tool])]
 
 
 def formatted(items: list[Any] | None) -> list[str]:
@@ -64,11 +70,16 @@ def test_a_longer_history_extends_the_translation_of_the_shorter_one(row: Direct
     conversation, bodies = grown(data, row, profile)
     key = HISTORY[row.upstream.dialect]
     for before, after in itertools.pairwise(bodies):
-        history = formatted(before[key])
-        assert formatted(after[key])[: len(history)] == history
+        history, later = formatted(before[key]), formatted(after[key])
+        if row.upstream.dialect is Dialect.GENERATE and history and later[len(history) - 1] != history[-1]:
+            # Nothing was left of the assistant's turn after it, so that two turns of the user became one.
+            last, joined = before[key][-1], after[key][len(history) - 1]
+            assert (last["role"], joined["role"]) == ("user", "user")
+            assert joined["parts"][: len(last["parts"])] == last["parts"]
+            history.pop()
+        assert later[: len(history)] == history
         # Tools that a search finds join the others behind them, so that those stay as they are.
-        tools = formatted(before.get("tools"))
-        found = formatted(after.get("tools"))
+        tools, found = (formatted(declared(body)) for body in (before, after))
         assert (found[: len(tools)] if conversation.finds_tools else found) == tools
         if profile is None:  # an upstream without instructions in mid-conversation gets them in front
             for name in INSTRUCTIONS:
@@ -82,6 +93,8 @@ def test_what_is_not_the_history_does_not_depend_on_it(row: Direction, data: st.
     moving = {HISTORY[row.upstream.dialect], *(("tools", "tool_choice") if conversation.finds_tools else ())}
     # A thinking budget needs a turn that began with thinking, which the history has or has not (mapping §5.4).
     moving |= {"thinking", "output_config", "temperature", "top_p"}
+    if row.upstream.dialect is Dialect.GENERATE:  # which has no instructions in mid-conversation
+        moving |= {"systemInstruction"}
     for before, after in itertools.pairwise(bodies):
         one, other = ({k: v for k, v in body.items() if k not in moving} for body in (before, after))
         assert json.dumps(other) == json.dumps(one)

@@ -43,7 +43,15 @@ def responses(text: str, number: int, *, more: str = "", field: str = "output_te
     return f'{{"type":"response.{field}.delta","sequence_number":{number},{where}"delta":{text}{more}}}'
 
 
-DELTAS = {"chat": chat, "messages": messages, "responses": responses}
+def generate(text: str, number: int, *, more: str = "", field: str = "text") -> str:
+    mark = "" if field == "text" else ',"thought":true'
+    part = f'{{"text":{text}{mark}}}'
+    counts = f'{{"promptTokenCount":8,"candidatesTokenCount":{number},"totalTokenCount":{number + 8}}}'
+    candidate = f'{{"content":{{"parts":[{part}],"role":"model"}},"index":0}}'
+    return f'{{"candidates":[{candidate}],"usageMetadata":{counts},"modelVersion":"m"{more}}}'
+
+
+DELTAS = {"chat": chat, "messages": messages, "responses": responses, "generate": generate}
 STARTS = {
     ("chat", "content"): [HEADS["chat"] + '"delta":{"role":"assistant","content":""},"finish_reason":null}]}'],
     ("chat", "reasoning_content"): [],
@@ -74,6 +82,7 @@ STARTS = {
         '"type":"function_call","call_id":"call_1","name":"f","arguments":"","status":"in_progress"}}',
     ],
 }
+STARTS |= {("generate", "text"): [], ("generate", "thought"): []}
 FIELDS = {dialect: [field for own, field in STARTS if own == dialect] for dialect in DELTAS}
 ENDS = {
     "chat": [HEADS["chat"] + '"delta":{},"finish_reason":"stop"}]}', "[DONE]"],
@@ -86,6 +95,7 @@ ENDS = {
         '{"type":"response.completed","sequence_number":99,"response":{"id":"resp_u","object":"response","created_at":1,'
         '"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"model":"m","output":[]}}'
     ],
+    "generate": ['{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}]}'],
 }
 SPELLINGS = (
     lambda text: json.dumps(text, ensure_ascii=False),
@@ -191,7 +201,8 @@ def test_nearly_all_of_a_stream_is_read_by_its_template(row: Direction) -> None:
     assert isinstance(stages, ReplyPipeline)
     parser, reader = stages.parser, stages.reader
     kinds = []
-    payloads = [*STARTS[dialect, field], *(DELTAS[dialect](f'"w{n}"', n + 2, field=field) for n in range(20))]
+    first = 2 if dialect != "generate" else 20  # a count with one more digit has another template
+    payloads = [*STARTS[dialect, field], *(DELTAS[dialect](f'"w{n}"', n + first, field=field) for n in range(20))]
     for payload in payloads:
         kinds += [type(event).__name__ for event in reader.feed(parser.feed(b"data: %b\n\n" % payload.encode()))]
     assert kinds[-15:] == ["TextRun"] * 15

@@ -114,4 +114,5 @@ TERMINAL = {
     Dialect.CHAT: re.compile(rb'"finish_reason": ?"'),
     Dialect.MESSAGES: re.compile(rb'"type": ?"message_stop"'),
     Dialect.RESPONSES: re.compile(rb'"type": ?"response\.(completed|incomplete)"'),
+    Dialect.GENERATE: re.compile(rb'"finishReason": ?"'),
 }

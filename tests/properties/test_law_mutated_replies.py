@@ -27,6 +27,18 @@ ERRORS: dict[Dialect, tuple[Any, ...]] = {
         {"error": {"message": "no", "type": "server_error", "param": None, "code": "rate_limit_exceeded"}},
     ),
 }
+ERRORS[Dialect.GENERATE] = (
+    {"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}},
+    {
+        "error": {
+            "code": 429,
+            "message": "slow down",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3.5s"}],
+        }
+    },
+    [{"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}],
+)
 STATUSES = st.sampled_from((400, 401, 404, 413, 418, 429, 500, 529))
 HEADERS = {"retry-after": "2", "x-ratelimit-remaining-requests": "9", "anthropic-ratelimit-tokens-reset": "soon"}
 

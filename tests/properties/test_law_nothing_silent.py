@@ -89,7 +89,7 @@ def fate(row: Direction, body: Json, at: Where, knobs: Knobs, profile: Profile) 
     noted = any(loss.path == dotted((*at, KEY)) for loss in rows)
     if MARK.encode() in made.body:
         return "arrives, and recorded as lost" if noted else "arrives"
-    if at == ("prompt_cache_options",) and row.upstream.dialect == "messages":
+    if at == ("prompt_cache_options",) and row.upstream.dialect in ("messages", "generate"):
         return "ignored"
     places = {dotted(at[:end]) for end in range(1, len(at) + 1)}
     whole = any(loss.path in places and loss.code in WHOLE for loss in rows)
@@ -151,7 +151,8 @@ def test_nearly_all_constructs_are_translated(row: Direction) -> None:
             translate(row, json.dumps(body).encode(), knobs=knobs, profile=profile)
         except ClientRequestError as error:
             refused.append((body, str(error)))
-    assert len(refused) <= 3, refused
+    # Gemini rejects a conversation that ends on calls, as three of the constructs do.
+    assert len(refused) <= (6 if row.upstream.dialect == "generate" else 3), refused
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)

@@ -147,7 +147,47 @@ def responses_replies(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return json.dumps(body).encode(), b"".join(frame(event, named=True) for event in events)
 
 
-REPLIES = {CHAT: chat_replies(), MESSAGES: messages_replies(), RESPONSES: responses_replies()}
+_ODD_PARTS: tuple[Json | None, ...] = (
+    {"text": "Hi", "functionCall": None, "thought": False},
+    {"text": None, "thoughtSignature": ""},
+    {"text": "Hm", "thought": True},
+    {"text": "", "functionCall": {}},
+    {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}, "text": ""},
+    {"functionCall": {"id": "d", "name": "f", "args": None}},
+    {"inlineData": {}, "executableCode": None},
+    {"odd": 1},
+    {},
+    None,
+)
+
+
+@st.composite
+def generate_replies(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    parts = draw(st.lists(st.sampled_from(_ODD_PARTS), max_size=3, unique_by=str))
+    finish = draw(
+        st.sampled_from(("STOP", "MAX_TOKENS", "SAFETY", "OTHER", "ODD", "MALFORMED_FUNCTION_CALL", "", None))
+    )
+    if finish == "SAFETY":  # calls before it are left out, but a stream has delivered them
+        parts = [part for part in parts if not (part and part.get("functionCall"))]
+    odd = draw(maybe(safetyRatings=EMPTY, groundingMetadata=EMPTY, citationMetadata=EMPTY, logprobsResult=EMPTY))
+    head: Json = {"modelVersion": "m", "responseId": "r", "promptFeedback": draw(st.sampled_from((None, {})))}
+    usage: Json = {"usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 3}}
+    whole: Json = {"content": {"parts": parts, "role": "model"}, "finishReason": finish, "index": 0} | odd
+    chunks: list[Json] = [{"candidates": [{"content": {"parts": [part], "role": "model"}} | odd]} for part in parts]
+    chunks.append({"candidates": [{"finishReason": finish} | odd]})
+    if draw(st.booleans()):
+        chunks.append({"candidates": draw(st.sampled_from(([], None))), **usage})
+    else:
+        chunks[-1] |= usage
+    return json.dumps(head | {"candidates": [whole]} | usage).encode(), b"".join(frame(head | each) for each in chunks)
+
+
+REPLIES = {
+    CHAT: chat_replies(),
+    MESSAGES: messages_replies(),
+    RESPONSES: responses_replies(),
+    Dialect.GENERATE: generate_replies(),
+}
 
 
 def outcome(row: Direction, body: bytes, *, streamed: bool) -> Any:

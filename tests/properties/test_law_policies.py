@@ -21,7 +21,7 @@ from oracles.requests import check
 from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 
-HISTORY = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
+HISTORY = {dialect: dialect.facts.conversation for dialect in Dialect}
 HEADERS = {"anthropic-version": "2023-06-01"}
 
 flags = st.fixed_dictionaries(
@@ -103,7 +103,7 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
 
 def parts(message: dict[str, Any]) -> list[Any]:
     """The parts of a message, a text as its text."""
-    content = message["content"] or []
+    content = message.get("parts") or message.get("content") or []
     return [content] if isinstance(content, str) else [part.get("text", part) for part in content]
 
 

@@ -167,7 +167,11 @@ def settings_of(request: Request) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("row", CROSS, ids=str)
+# Requests to Gemini are read back for counts only.
+BACK = [row for row in CROSS if row.upstream.dialect in DIALECTS]
+
+
+@pytest.mark.parametrize("row", BACK, ids=str)
 @given(data=st.data())
 def test_without_a_loss_row_nothing_is_lost_on_the_way_there_and_back(row: Direction, data: st.DataObject) -> None:
     home, abroad = row.client.dialect, row.upstream.dialect

@@ -79,7 +79,7 @@ def check_batches(data: st.DataObject, make: Callable[[], Stage[Any, Any]], item
     return whole
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@pytest.mark.parametrize("dialect", CODECS, ids=str)
 @given(data=st.data())
 def test_readers_do_not_see_batches(dialect: Dialect, data: st.DataObject) -> None:
     raw = data.draw(upstream_streams(dialect)).data

@@ -33,7 +33,7 @@ from support import responses_frames as emitted
 from support.directions import Json
 from support.responses_samples import numbered
 
-RESPONSES = "responses"
+RESPONSES, GENERATE = "responses", "generate"
 Part = tuple[str, ...]
 
 NEW = [(RESPONSES, CHAT), (RESPONSES, MESSAGES), (CHAT, RESPONSES), (MESSAGES, RESPONSES)]
@@ -90,14 +90,18 @@ def interleaved(upstream: str, *parts: Part) -> list[bytes]:
 
 def begins(upstream: str) -> list[bytes]:
     """Return what a stream starts with."""
+    if upstream == GENERATE:
+        return []
     if upstream == RESPONSES:
         return numbered(emitted.created())
     return [begin() if upstream == MESSAGES else ROLE]
 
 
 def starts(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
-    """The start of one part (Chat reports the start of a call only)."""
+    """The start of one part (Chat reports the start of a call only, Gemini none)."""
     kind, *rest = parts[number]
+    if upstream == GENERATE:
+        return []
     if upstream == CHAT:
         return [calls(start_call(_rank(number, parts), rest[0], rest[1]))] if kind == "call" else []
     if upstream == MESSAGES:
@@ -111,8 +115,10 @@ def starts(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
 
 
 def writes(upstream: str, number: int, parts: Sequence[Part], text: str) -> list[bytes]:
-    """One fragment of a part."""
+    """One fragment of a part (a call of Gemini's has none)."""
     kind = parts[number][0]
+    if upstream == GENERATE:
+        return [] if kind == "call" else [generated([generated_part((kind, text))])]
     if upstream == CHAT:
         if kind == "call":
             return [calls(more_call(_rank(number, parts), text))]
@@ -127,7 +133,9 @@ def writes(upstream: str, number: int, parts: Sequence[Part], text: str) -> list
 
 
 def ends(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
-    """The end of one part (Chat reports none)."""
+    """The end of one part (Chat reports none); a call of Gemini's is whole there."""
+    if upstream == GENERATE:
+        return [generated([generated_part(parts[number])])] if parts[number][0] == "call" else []
     if upstream == CHAT:
         return []
     if upstream == MESSAGES:
@@ -143,6 +151,8 @@ def ends(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
 def finished(upstream: str, *parts: Part, usage: Json | None = None) -> list[bytes]:
     """The end of a stream that has stated the parts."""
     called = any(part[0] == "call" for part in parts)
+    if upstream == GENERATE:
+        return [generated([{"text": ""}], "STOP", usage)]
     if upstream == CHAT:
         counted = usage or {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
         return [chunk({}, "tool_calls" if called else "stop"), chunk(None, usage=counted), DONE]
@@ -181,6 +191,8 @@ def broken_off(upstream: str) -> list[bytes]:
 def replied(upstream: str, *parts: Part, usage: Json | None = None) -> Json:
     """A whole reply of the parts."""
     called = any(part[0] == "call" for part in parts)
+    if upstream == GENERATE:
+        return generated_reply([generated_part(part) for part in parts], "STOP", usage)
     if upstream == RESPONSES:
         items = [item_of(part, number) for number, part in enumerate(parts)]
         return emitted.response("completed", items, usage=emitted.USAGE if usage is None else usage)
@@ -191,6 +203,28 @@ def replied(upstream: str, *parts: Part, usage: Json | None = None) -> Json:
         return {**head, "content": [block_of(part) for part in parts], "stop_reason": reason, "usage": counted}
     message = chat_message(parts)
     return chat_reply("tool_calls" if called else "stop", usage=usage, **message)
+
+
+def generated_part(part: Part) -> Json:
+    """A part as one of Gemini's."""
+    kind, *rest = part
+    if kind == "call":
+        return {"functionCall": {"id": rest[0], "name": rest[1], "args": json.loads(rest[2])}}
+    return {"text": rest[0], **({"thought": True} if kind == "reasoning" else {})}
+
+
+def generated_reply(parts: Sequence[Json], finish: str | None = None, usage: Json | None = None) -> Json:
+    """A response of Gemini's, which a chunk of a stream is too."""
+    candidate: Json = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    if finish:
+        candidate["finishReason"] = finish
+    counted = usage or {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12}
+    return {"candidates": [candidate], "usageMetadata": counted, "modelVersion": "up", "responseId": "r1"}
+
+
+def generated(parts: Sequence[Json], finish: str | None = None, usage: Json | None = None) -> bytes:
+    """A chunk of a stream of Gemini's."""
+    return b"data: " + json.dumps(generated_reply(parts, finish, usage)).encode() + b"\r\n\r\n"
 
 
 def block_of(part: Part) -> Json:

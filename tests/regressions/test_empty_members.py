@@ -41,6 +41,12 @@ MEMBERS = {
     ],
     MESSAGES: ["citations", "signature", "caller", "container", "stop_details", "usage", "error", "diagnostics"],
     RESPONSES: ["annotations", "logprobs", "summary", "encrypted_content", "phase", "namespace", "caller", "error"],
+    Dialect.GENERATE: [
+        "content", "role", "parts", "text", "thought", "thoughtSignature", "functionCall", "functionResponse", "args",
+        "partialArgs", "willContinue", "inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall",
+        "toolResponse", "finishReason", "finishMessage", "safetyRatings", "citationMetadata", "groundingMetadata",
+        "urlContextMetadata", "logprobsResult", "continuationToken", "promptFeedback", "usageMetadata", "error",
+    ],
 }
 # fmt: on
 """Members that replies of a dialect may have at some place."""
@@ -80,7 +86,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
         for key, inner in value.items():
-            if key not in ("input", "arguments", "usage", "metadata", "error"):
+            if key not in ("input", "arguments", "args", "usage", "usageMetadata", "metadata", "error"):
                 yield from objects(inner)
     elif isinstance(value, list):
         for inner in value:

@@ -18,6 +18,7 @@ from dragoman.wire.sse import encode_frames
 from regressions.dialect_bodies import begins, starts
 from regressions.live import (
     CHAT,
+    GENERATE,
     MESSAGES,
     PARTS,
     REASONING,
@@ -146,6 +147,7 @@ SIGNS = {
     CHAT: b": keep-alive\n\n",
     MESSAGES: messages_frame("ping"),
     RESPONSES: b'event: keepalive\ndata: {"type":"keepalive","sequence_number":1}\n\n',
+    GENERATE: b": keep-alive\n\n",  # of a server between: Google sends none
 }
 
 
@@ -215,7 +217,8 @@ def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: 
         translation = translated(direction(client, upstream))
         stages = translation.stages()
         assert isinstance(stages, ReplyPipeline)
-        noted = busy if failed else stages.reader.feed(stages.parser.feed(b"".join(whole_stream(upstream, *WRAPPED))))
+        whole = stages.parser.feed(b"".join(whole_stream(upstream, *WRAPPED)))
+        noted = busy if failed else [*stages.reader.feed(whole), *stages.reader.finish()]
         out = b"".join(encode_frames(stages.write([*events])) for events in ([Ping()], [Ping()], noted))
         assert translation.context.violation is None
         accumulated = judge(client, out)

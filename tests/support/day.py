@@ -47,7 +47,7 @@ PRICES = {
 
 def configured(url: str, usage: UsageOptions, record: KeyRecord) -> Config:
     """A gateway that leads `DIALECT/MODEL` to a model of the simulator in that dialect, and books."""
-    where = {each: url if each is Dialect.MESSAGES else f"{url}/v1" for each in Dialect}
+    where = {each: f"{url}/{each.facts.version}" for each in Dialect}
     config = replace(
         config_for(url, Dialect.CHAT, validate=0.0),
         providers={each.value: Provider(each.value, each, where[each]) for each in Dialect},

@@ -9,12 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Translation, builtin_profile, translate
-from dragoman.dialects.all_codecs import CODECS
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.gateway import DIRECTIONS, ReplyOptions
 from oracles.grammar import Accumulated, chat, messages, responses
 from oracles.grammar.responses import check_failure
 from oracles.grammar.sse import Item
 
+from .generate_upstreams import generate_streams
 from .responses_upstreams import responses_streams
 from .upstreams import Upstream, chat_streams, messages_streams
 
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 CROSS = [row for row in DIRECTIONS.values() if not row.passthrough]
 PASSTHROUGH = [row for row in DIRECTIONS.values() if row.passthrough]
 ALL = list(DIRECTIONS.values())
-DIALECTS = list(CODECS)
+DIALECTS = list(CLIENT_DIALECTS)
 
 profiles = st.sampled_from((None, "compatible"))
 """Names of the shipped profiles; None is the dialect's own vendor's."""
@@ -106,4 +107,6 @@ def upstream_streams(dialect: Dialect, *, quirks: bool = True) -> st.SearchStrat
     """Legal (and tolerated) streams of an upstream dialect."""
     if dialect is Dialect.RESPONSES:
         return responses_streams(quirks=quirks)
+    if dialect is Dialect.GENERATE:
+        return generate_streams(quirks=quirks)
     return messages_streams(quirks=quirks) if dialect is Dialect.MESSAGES else chat_streams(quirks=quirks)

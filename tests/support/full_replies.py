@@ -9,11 +9,12 @@ from dragoman.dialects import Dialect
 
 Json = dict[str, Any]
 
-FREE = {"input", "arguments"}  # free in form
+FREE = {"input", "arguments", "args"}  # free in form
 FREE |= {"text", "reasoning", "tools"}  # settings of the request, which the response repeats
 # Passed on as a whole, or dropped as a whole with one row:
 FREE |= {"extra_content", "audio", "content_filter_results", "prompt_filter_results", "cost_details", "moderation"}
 FREE |= {"container", "context_management", "input_transformations", "iterations", "tool_usage", "refusal"}
+FREE |= {"groundingMetadata", "safetyRatings"}  # searches and sources are read, as citations; ratings are not
 """The keys whose values no reader looks into."""
 HOSTED = {"web_search_call", "response.web_search_call.searching"}
 """The types of items and events that are dropped as a whole, within their dialect too."""
@@ -179,7 +180,44 @@ _RESPONSES = [
     ),
 ]
 
-WHOLE = {Dialect.CHAT: _CHATS, Dialect.MESSAGES: _MESSAGES, Dialect.RESPONSES: _RESPONSES}
+_GEMINI_USAGE = {
+    "promptTokenCount": 5,
+    "cachedContentTokenCount": 1,
+    "candidatesTokenCount": 2,
+    "thoughtsTokenCount": 1,
+    "totalTokenCount": 8,
+}
+_GROUNDING: Json = {
+    "webSearchQueries": ["q"],
+    "groundingChunks": [{"web": {"uri": "https://a.test", "title": "A"}}],
+    "groundingSupports": [{"segment": {"startIndex": 0, "endIndex": 2, "text": "Hi"}, "groundingChunkIndices": [0]}],
+}
+
+
+def _gemini(parts: list[Json], finish: str = "STOP", candidate: Json | None = None, **more: Any) -> Json:
+    content = {"role": "model", "parts": parts}
+    head = {"responseId": "g1", "modelVersion": "up", "usageMetadata": _GEMINI_USAGE}
+    return {
+        **head,
+        "candidates": [{"content": content, "finishReason": finish, "index": 0, **(candidate or {})}],
+        **more,
+    }
+
+
+_GEMINIS = [
+    _gemini([{"text": "Hm", "thought": True}, {"text": "Hi"}], candidate={"groundingMetadata": _GROUNDING}),
+    _gemini(
+        [{"text": "Hi"}, {"functionCall": {"name": "f", "args": {}, "id": "c1"}, "thoughtSignature": "U0lH"}],
+        candidate={"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "LOW"}]},
+    ),
+]
+
+WHOLE = {
+    Dialect.CHAT: _CHATS,
+    Dialect.MESSAGES: _MESSAGES,
+    Dialect.RESPONSES: _RESPONSES,
+    Dialect.GENERATE: _GEMINIS,
+}
 """Whole replies."""
 
 
@@ -274,10 +312,18 @@ def _responses_stream(body: Json) -> list[Json]:
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
+def _gemini_stream(body: Json) -> list[Json]:
+    candidate = body["candidates"][0]
+    content, last = candidate["content"], {key: candidate[key] for key in candidate if key != "content"}
+    *first, end = [{"content": {**content, "parts": [part]}, "index": 0} for part in content["parts"]]
+    return [{**body, "candidates": [chunk]} for chunk in (*first, end | last)]
+
+
 STREAMS = {
     Dialect.CHAT: [_chat_stream(body) for body in _CHATS],
     Dialect.MESSAGES: [_messages_stream(body) for body in _MESSAGES],
     Dialect.RESPONSES: [_responses_stream(body) for body in _RESPONSES],
+    Dialect.GENERATE: [_gemini_stream(body) for body in _GEMINIS],
 }
 """The streams of these replies, as lists of frames."""
 
@@ -293,12 +339,13 @@ ERRORS: dict[Dialect, list[Json]] = {
         {"type": "error", "sequence_number": 0, "error": _FAULT},
         {"type": "response.failed", "sequence_number": 0, "response": _response([], "failed", error=_FAULT)},
     ],
+    Dialect.GENERATE: [{"error": {"code": 503, "message": "Try again.", "status": "UNAVAILABLE"}}],
 }
 """Frames that end a stream in an error."""
 
 
 def as_stream(dialect: Dialect, frames: list[Json]) -> bytes:
     """The bytes of a stream."""
-    names = [f"event: {frame['type']}\n" if dialect is not Dialect.CHAT else "" for frame in frames]
+    names = [f"event: {frame['type']}\n" if "type" in frame else "" for frame in frames]
     data = "".join(f"{name}data: {json.dumps(frame)}\n\n" for name, frame in zip(names, frames, strict=True))
     return (data + ("data: [DONE]\n\n" if dialect is Dialect.CHAT else "")).encode()

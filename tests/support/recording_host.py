@@ -53,7 +53,7 @@ class RecordingHost:
         if request.method == "GET":
             return web.json_response({"object": "list", "data": [{"id": "listed", "object": "model"}]})
         if "count" in request.path or "input_tokens" in request.path:
-            return web.json_response({"object": "response.input_tokens", "input_tokens": 7})
+            return web.json_response({"object": "response.input_tokens", "input_tokens": 7, "totalTokens": 7})
         if "embeddings" in request.path:
             return web.json_response({"object": "list", "data": [], "model": "m", "usage": {"prompt_tokens": 1}})
         if "transcriptions" in request.path:

@@ -102,7 +102,7 @@ def text_of(events: list[Json]) -> str:
     return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
 
 
-BEGUN = {Dialect.CHAT: 3, Dialect.MESSAGES: 4, Dialect.RESPONSES: 6}
+BEGUN = {Dialect.CHAT: 3, Dialect.MESSAGES: 4, Dialect.RESPONSES: 6, Dialect.GENERATE: 2}
 """Frames of a stream of text, one or two words of it included."""
 
 

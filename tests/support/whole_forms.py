@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction
 
+from .generate_upstreams import generate_streams, whole_generate
 from .replies import reply_of, whole_chat, whole_messages
 from .responses_upstreams import responses_streams
 from .strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES
@@ -36,5 +37,8 @@ def both_forms(draw: st.DrawFn, row: Direction, silent: bool = False) -> tuple[U
         # The last event of a stream holds the whole body.
         upstream = draw(responses_streams(replace(_RESPONSES, silent=silent), quirks=draw(st.booleans())))
         return upstream, json.dumps(upstream.notes["response"]).encode()
+    if row.upstream.dialect is Dialect.GENERATE:
+        upstream = draw(generate_streams(quirks=False, silent=silent))
+        return upstream, json.dumps(whole_generate(upstream.data)).encode()
     upstream = draw(messages_streams(replace(_MESSAGES, silent=silent), quirks=False))
     return upstream, json.dumps(whole_messages(reply_of(upstream.events, "messages"))).encode()

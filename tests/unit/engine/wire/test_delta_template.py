@@ -165,5 +165,5 @@ def test_whole_frames_are_left_whole_and_the_rest_is_parsed() -> None:
     assert parser.feed(b"ta: 3\n\ndata: 4\n\ndata: 5\n\nevent: x") == [Frame("", b"3"), b"data: 4\n\ndata: 5\n\n"]
     assert parser.feed(b"\ndata: 6\n\n") == [Frame("x", b"6")]
     assert parser.feed(b"data: 7\n\n") == b"data: 7\n\n"
-    assert parser.feed(b"data: 8\r\n\r\n") == [Frame("", b"8")]
+    assert parser.feed(b"data: 8\r\n\r\n") == b"data: 8\r\n\r\n"
     assert parser.finish() == []
