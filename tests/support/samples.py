@@ -76,6 +76,20 @@ _START = messages_frame(
 )
 
 
+def _generate(parts: list[Json], finish: str | None = None) -> Json:
+    candidate = {
+        "content": {"role": "model", "parts": parts},
+        **({"finishReason": finish} if finish else {}),
+        "index": 0,
+    }
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 9, "totalTokenCount": 14}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r1"}
+
+
+def _generate_frame(parts: list[Json], finish: str | None = None) -> bytes:
+    return b"data: " + dump(_generate(parts, finish)) + b"\r\n\r\n"
+
+
 def _delta(index: int, **delta: str) -> bytes:
     return messages_frame("content_block_delta", index=index, delta=delta)
 
@@ -89,6 +103,8 @@ def text_stream(
     upstream: Dialect, words: Sequence[str] = ("Grüße, ", "東京 ", "👋🏽!"), *, counted: bool = True
 ) -> list[bytes]:
     """A whole stream of text, one frame a word. Chat sends its usage chunk only if it was asked for (`counted`)."""
+    if upstream is Dialect.GENERATE:
+        return [*(_generate_frame([{"text": word}]) for word in words), _generate_frame([{"text": ""}], "STOP")]
     if upstream is Dialect.RESPONSES:
         return responses_samples.numbered(*responses_samples.text_events(words))
     if upstream is Dialect.CHAT:
@@ -102,7 +118,13 @@ def text_stream(
 
 
 def tool_stream(upstream: Dialect) -> list[bytes]:
-    """A whole stream of one tool call; the call's opening is the second frame, then come two of arguments."""
+    """A whole stream of one tool call; the call's opening is the second frame, then come two of arguments.
+
+    In Gemini's API the call is one frame, the second.
+    """
+    if upstream is Dialect.GENERATE:
+        part: Json = {"functionCall": {"id": "call_1", "name": "look", "args": {"city": "Köln"}}}
+        return [_generate_frame([{"text": "Now."}]), _generate_frame([part]), _generate_frame([{"text": ""}], "STOP")]
     arguments = ('{"city": ', '"Köln"}')
     if upstream is Dialect.CHAT:
         call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
@@ -117,11 +139,15 @@ def tool_stream(upstream: Dialect) -> list[bytes]:
 
 def sign_of_life(upstream: Dialect) -> bytes:
     """Return what the dialect's servers send while they have nothing to state."""
+    if upstream is Dialect.GENERATE:
+        return b"\r\n"
     return b": keep-alive\n\n" if upstream is Dialect.CHAT else messages_frame("ping")
 
 
 def error_frame(upstream: Dialect, message: str = "too much") -> bytes:
     """An in-band error that states that the server is overloaded."""
+    if upstream is Dialect.GENERATE:
+        return b"data: " + dump({"error": {"code": 503, "message": message, "status": "UNAVAILABLE"}}) + b"\r\n\r\n"
     if upstream is Dialect.CHAT:
         error = {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
         return b"data: " + dump({"error": error}) + b"\n\n"
@@ -130,6 +156,8 @@ def error_frame(upstream: Dialect, message: str = "too much") -> bytes:
 
 def reply(upstream: Dialect) -> Json:
     """A whole reply."""
+    if upstream is Dialect.GENERATE:
+        return _generate([{"text": TEXT}], "STOP")
     if upstream is Dialect.RESPONSES:
         return responses_samples.response("completed", [responses_samples.message(TEXT)])
     if upstream is Dialect.CHAT:

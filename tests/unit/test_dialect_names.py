@@ -54,6 +54,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("profiles/profile.py", '"chat": (_OPENAI,', "the table of built-in profiles"),
     ("profiles/profile.py", '"messages": (_ANTHROPIC,', "the table of built-in profiles"),
     ("profiles/profile.py", '"responses": (_RESPONSES,', "the table of built-in profiles"),
+    ("profiles/profile.py", '"generate": (_GEMINI,', "the table of built-in profiles"),
     ("cli/agents.py", '"wire_api": "responses"', OTHERS),
     ("cli/agents.py", "Dialect.MESSAGES,", "the dialect of Claude Code"),
     ("cli/agents.py", "Dialect.RESPONSES,", "the dialect of Codex"),
@@ -67,6 +68,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("simulator/api.py", "conversation: str =", "the name of a field"),
     ("simulator/api.py", '"messages": Api(', "the simulator has a table of its own, as it tests the engine"),
     ("simulator/api.py", '"responses": Api(', "the simulator has a table of its own, as it tests the engine"),
+    ("simulator/api.py", '"generate": Api(', "the simulator has a table of its own, as it tests the engine"),
 )
 """Files below either package, the beginning or another part of the line, and the reason."""
 

@@ -41,6 +41,13 @@ class Api:
         return self.path.split("/")[1]
 
 
+def in_versions(path: str) -> tuple[str, ...]:
+    """Return a path in each version of its API: Google serves two. None for an empty path."""
+    if path.startswith("/v1beta/"):
+        return path, path.replace("/v1beta/", "/v1/", 1)
+    return (path,) if path else ()
+
+
 DEFAULT: Final = "chat"
 APIS: Final = {
     DEFAULT: Api("/v1/chat/completions", "openai"),
@@ -59,6 +66,17 @@ APIS: Final = {
         count_path="/v1/responses/input_tokens",
         count_object="response.input_tokens",
         stored=True,
+    ),
+    "generate": Api(
+        "/v1beta/models/{model}:generateContent",
+        "gemini",
+        "contents",
+        "systemInstruction",
+        stream_path="/v1beta/models/{model}:streamGenerateContent",
+        stream_query="alt=sse",
+        count_path="/v1beta/models/{model}:countTokens",
+        count_request="generateContentRequest",
+        count_field="totalTokens",
     ),
 }
 """The APIs by dialect."""

@@ -54,7 +54,9 @@ def count_images(part: Any) -> int:
         return sum(map(count_images, part))
     if not isinstance(part, dict):
         return 0
-    return 1 if part.get("type") in _PICTURES else sum(map(count_images, part.values()))
+    if part.get("type") in _PICTURES or str(part.get("mimeType")).startswith("image/"):
+        return 1
+    return sum(map(count_images, part.values()))
 
 
 def _rounds(plan: str) -> list[list[tuple[str, Any]]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
-from oracles.requests import chat, messages, responses
+from oracles.requests import chat, generate, messages, responses
 
 
 def check(
@@ -18,7 +18,7 @@ def check(
 ) -> Json:
     """Return the body if the real API would accept it. Raises RequestRejected.
 
-    `counting` is True for a token-counting request of Messages or Responses. `verify` also rejects thinking and
+    `counting` is True for a token-counting request. `verify` also rejects thinking and
     encrypted reasoning that the simulator did not sign.
     """
     if not isinstance(body, dict):
@@ -27,6 +27,8 @@ def check(
         messages.check_request(body, headers, counting=counting, verify=verify)
     elif dialect == "chat":
         chat.check_request(body)
+    elif dialect == "generate":
+        generate.check_request(body, counting=counting, verify=verify)
     elif counting:
         responses.check_count(body)
     else:

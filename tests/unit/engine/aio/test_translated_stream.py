@@ -23,7 +23,7 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from dragoman.gateway import ReplyOptions
+from dragoman.gateway import CLIENT_DIALECTS, ReplyOptions
 from dragoman.translate_request import Translation, translate
 from support.manual_clock import ManualClock
 from support.samples import dump, error_frame, judge, read_error, request, text_stream
@@ -35,7 +35,7 @@ from support.waiting import at_once, until
 CHAT, MESSAGES, RESPONSES, *_ = Dialect
 KEY = "secret-key-0123456789"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-DIRECTIONS = list(product(Dialect, Dialect))
+DIRECTIONS = list(product(CLIENT_DIALECTS, Dialect))
 
 
 def _translation(client: Dialect = MESSAGES, upstream: Dialect = CHAT, **fields: Any) -> Translation:
@@ -170,7 +170,7 @@ class _Clocked:
         )
 
 
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_a_cut_stream_ends_in_an_error_event(client: Dialect) -> None:
     translation = _translation(client)
     async with ScriptedServer(_started(Abort())) as server:

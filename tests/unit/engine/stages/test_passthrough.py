@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Limits
 from dragoman.canonical.events import Usage
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
@@ -153,7 +154,7 @@ def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
 
 
 @pytest.mark.parametrize("data", [b"overloaded, try again", b'{"error": {"message": "overlo'])
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", CLIENT_DIALECTS)
 def test_an_error_event_that_is_not_json_becomes_one_that_is(dialect: Dialect, data: bytes) -> None:
     out = play(Passthrough(CODECS[dialect].observer(), ReplyContext("m")), b"event: error\ndata: " + data + b"\n\n")
     payloads = [json.loads(line[6:]) for line in out.split(b"\n") if line.startswith(b"data: {")]

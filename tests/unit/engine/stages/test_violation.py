@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.stages.violation import SHOWN_MAX, Violation, masked
 from dragoman.wire.sse import Frame, encode
 from dragoman_server.observability.throttled_log import VIOLATIONS_MAX, ViolationLog
@@ -138,7 +138,7 @@ _JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", CLIENT_DIALECTS)
 @given(
     payloads=st.lists(st.tuples(st.sampled_from(_NAMES), st.dictionaries(st.sampled_from(_KEYS), _JSON)), max_size=4)
 )

@@ -18,12 +18,13 @@ from dragoman.canonical.events import (
     Usage,
     text_run,
 )
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.tokens.stream_usage import usage_so_far
 
-WRITERS = [codec.writer for codec in CODECS.values()]
+WRITERS = [CODECS[client].writer for client in CLIENT_DIALECTS]
 ANSWER: list[Event] = [
     BlockStart(0, "reasoning"),
     Delta(0, "Hm"),

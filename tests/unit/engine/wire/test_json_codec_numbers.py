@@ -15,6 +15,7 @@ from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.parts import ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
@@ -119,7 +120,7 @@ def test_an_exact_number_in_a_whole_reply_is_carried(upstream: str) -> None:
 REPLY = Reply("r_1", "m", [ToolCall("c", "f", WRITTEN, ("content", 0))], Stop(StopReason.TOOL_CALLS), Usage(1, 0, 0, 1))
 
 
-@pytest.mark.parametrize("client", list(Dialect))
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 def test_the_text_of_arguments_leaves_as_it_came(client: Dialect) -> None:
     codec = direction(client, client).client
     context = ReplyContext("m", include_usage=True)
@@ -207,8 +208,14 @@ WHOLE = {
     '"id":"c","type":"function","function":{"name":"f","arguments":{"a":%s}}}]},"finish_reason":"tool_calls"}]}',
     "responses": '{"id":"m","model":"m","status":"completed","output":[{"type":"function_call","id":"f","call_id":"c",'
     '"name":"f","arguments":{"a":%s}}]}',
+    "generate": '{"responseId":"m","modelVersion":"m","candidates":[{"content":{"parts":[{"functionCall":{"id":"c",'
+    '"name":"f","args":{"a":%s}}}]},"finishReason":"STOP"}]}',
 }
 STREAMS = {
+    "generate": (
+        '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c","name":"f","args":{"a":%s}}}]}}]}',
+        '{"candidates":[{"content":{"parts":[{"text":""}]},"finishReason":"STOP"}]}',
+    ),
     "messages": (
         '{"type":"message_start","message":{"id":"m","model":"m","usage":{"input_tokens":1}}}',
         '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"f","input":'

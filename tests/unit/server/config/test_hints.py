@@ -54,7 +54,7 @@ def test_a_provider_without_a_name(tmp_path: Path, text: str, got: str) -> None:
 def test_a_vendor_is_no_dialect(tmp_path: Path, word: str, hint: str) -> None:
     ((where, what),) = _problems(tmp_path / "a.toml", LOCAL.replace('"chat"', f'"{word}"'))
     assert where == "providers.local.dialect"
-    assert what.startswith(f'expected one of chat, messages, responses; got "{word}"')
+    assert what.startswith(f'expected one of chat, messages, responses, generate; got "{word}"')
     assert what.endswith(f": {hint}")
 
 

@@ -142,14 +142,14 @@ def test_a_file_is_read_with_this_environment(tmp_path: Path, monkeypatch: pytes
 def test_the_simulated_configuration_has_each_dialect() -> None:
     config = simulated_config()
     assert config.simulated
-    assert sorted(config.providers) == ["simulated-chat", "simulated-messages", "simulated-responses"]
+    assert sorted(config.providers) == sorted(f"simulated-{dialect}" for dialect in Dialect)
     config.check()
     filled = config.with_simulator("http://127.0.0.1:5000", models=["sim-text"])
     filled.check()
     assert filled.models_listed == ("sim-text",)
-    assert {name: p.endpoint("models") for name, p in filled.providers.items()} == dict.fromkeys(
-        filled.providers, "http://127.0.0.1:5000/v1/models"
-    )
+    assert {name: p.endpoint("models") for name, p in filled.providers.items()} == {
+        f"simulated-{dialect}": f"http://127.0.0.1:5000/{dialect.facts.version}/models" for dialect in Dialect
+    }
     simulated = filled.providers["simulated-messages"]
     assert simulated.profile == replace(BUILTIN_PROFILES["messages", "anthropic"], family=simulated.name)
 

@@ -28,7 +28,8 @@ def test_the_message_reads_as_documented() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(provider(dialect="chatt"), {})
     assert str(caught.value) == (
-        'providers.local.dialect: expected one of chat, messages, responses; got "chatt" (did you mean "chat"?)'
+        'providers.local.dialect: expected one of chat, messages, responses, generate; got "chatt" '
+        '(did you mean "chat"?)'
     )
 
 

@@ -136,12 +136,13 @@ def test_every_key_is_compared_as_a_digest(key: str, monkeypatch: pytest.MonkeyP
 def test_the_configured_key_goes_out_and_the_clients_never(dialect: Dialect, same: bool) -> None:
     out = outbound_headers(provider(dialect), CLIENT, same_dialect=same)
     assert CANARY not in str(out)
-    expected = {"x-api-key": "ours"} if dialect is Dialect.MESSAGES else {"authorization": "Bearer ours"}
+    header = dialect.facts.key_header
+    expected = {"authorization": "Bearer ours"} if header == "bearer" else {header: "ours"}
     if dialect is Dialect.MESSAGES:
         expected["anthropic-version"] = "2026-10-21" if same else "2023-06-01"
         if same:
             expected["anthropic-beta"] = "a-1"
-    elif same:
+    elif same and dialect.facts.body_headers:
         expected["idempotency-key"] = "idem"
     assert out == expected
 

@@ -65,7 +65,7 @@ async def test_a_conversation_is_compacted_once_and_its_prompt_keeps_its_beginni
         prompts: list[list[str]] = []
         for number in range(1, 6):
             response = await create(model=MODEL, previous_response_id=response.id, input=f"Q{number}?")
-            assert [item.type for item in response.output] == ["message"]
+            assert [item.type for item in response.output if item.type != "reasoning"] == ["message"]
             prompts.append(sent_texts(state.sent()))
             assert summaries(state) == 1
         for before, after in pairwise(prompts):

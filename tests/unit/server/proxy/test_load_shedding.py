@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.load_monitor import TICK
@@ -23,7 +23,7 @@ def bounded(config: Config, **bounds: Any) -> Config:
     return replace(config, server=replace(config.server, overload=Overload(**bounds)))
 
 
-@pytest.mark.parametrize("client", list(Dialect), ids=str)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 async def test_beyond_the_open_requests_a_client_gets_an_error_and_a_time(client: Dialect) -> None:
     resume = asyncio.Event()
     frames = [Send(chunk(frame)) for frame in text_stream(CHAT)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman_server.config.environment import config_from_environment
@@ -62,7 +62,7 @@ def test_a_provider_and_its_model_come_before_a_route_for_every_name(everything:
     assert went(router, "Qwen/Qwen3") == ("other", "Qwen/Qwen3")
     assert went(router, "local/") == ("other", "local/")
     assert ("local/big", "local") in Router(Config(BOTH, routes, Models(big="local/big"))).known_models()
-    for client in Dialect:
+    for client in CLIENT_DIALECTS:
         of_one = Router(Config(BOTH, [Route(everything, "other", client=client)]))
         assert went(of_one, "local/m", client) == ("local", "m")
         assert went(of_one, "m", client) == ("other", "m")
@@ -276,7 +276,7 @@ def test_a_wrong_configuration_makes_no_router() -> None:
 def test_the_simulator_shows_translation() -> None:
     config = simulated_config().with_simulator("http://127.0.0.1:1", ["sim-text"])
     router = Router(config)
-    for client in Dialect:
+    for client in CLIENT_DIALECTS:
         provider = router.resolve("sim-text", client).provider
         assert provider.dialect is not client
         for dialect in Dialect:

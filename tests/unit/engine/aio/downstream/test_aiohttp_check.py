@@ -13,7 +13,7 @@ from aiohttp.http import StreamWriter
 from dragoman.aio.downstream import aiohttp_check
 from dragoman.aio.downstream import aiohttp_internals as internals
 from dragoman.aio.downstream.hijack_runner import HijackRunner
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from support.gateways import config_for, gate
 from support.samples import judge, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, chunk, sse_head
@@ -87,7 +87,7 @@ async def test_it_is_checked_and_reported_once(
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 @pytest.mark.parametrize("upstream", Dialect)
 async def test_a_gateway_serves_by_the_public_interface(
     client: Dialect, upstream: Dialect, monkeypatch: pytest.MonkeyPatch

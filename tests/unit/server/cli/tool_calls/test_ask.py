@@ -7,7 +7,7 @@ import json
 
 from aiohttp import web
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.wire import json_dumps
 from dragoman_server.cli.tool_calls.ask import ask
 from dragoman_server.cli.tool_calls.differences import differences
@@ -47,7 +47,7 @@ async def test_the_answers_are_in_the_order_of_the_models() -> None:
         config = Config(providers=providers)
         answers = await ask(config, models_to_ask(config, ["b/sim-tools", "a/sim-text", "b/sim-thinking"]))
     assert [(each.model.name, each.client) for each in answers] == [
-        (model, client) for model in ("sim-tools", "sim-text", "sim-thinking") for client in Dialect
+        (model, client) for model in ("sim-tools", "sim-text", "sim-thinking") for client in CLIENT_DIALECTS
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.tool_calls.question import models_to_ask, request_for, unasked
@@ -59,7 +59,7 @@ def test_models_are_named_by_the_command_line() -> None:
         names(config, "theirs/model")
 
 
-@pytest.mark.parametrize("client", list(Dialect))
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 def test_the_real_apis_take_the_requests(client: Dialect) -> None:
     vendor = "anthropic" if client is MESSAGES else "openai"
     own = Provider("own", client, "http://h/v1", profile=builtin_profile(client, vendor))

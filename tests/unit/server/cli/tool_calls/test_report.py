@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.wire import json_dumps
 from dragoman_server.cli.tool_calls.ask import Answer
 from dragoman_server.cli.tool_calls.question import Model
@@ -30,7 +30,7 @@ def refused(client: Dialect) -> Answer:
 
 
 def test_no_differences() -> None:
-    report = Report([good(client) for client in Dialect], [])
+    report = Report([good(client) for client in CLIENT_DIALECTS], [])
     assert report.ok
     assert [line.split()[-1] for line in report.lines()] == ["differences", "none", "none", "none"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console import playground
 from support.gateways import CHAT, MESSAGES, config_for, gate
@@ -66,7 +67,7 @@ async def test_the_models_of_a_key_apply() -> None:
     assert (await explained(config, allowed, "?from=messages", **headers))[0] == 200
 
 
-@pytest.mark.parametrize("client", list(Dialect))
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_a_request_is_sent_and_recorded(client: Dialect) -> None:
     async with (
         ScriptedServer(stream(text_stream(MESSAGES))) as server,

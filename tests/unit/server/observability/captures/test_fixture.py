@@ -25,7 +25,9 @@ def test_a_capture_becomes_a_transcript(upstream: Dialect, tmp_path: Path, capsy
     path = write_fixture(capture, tmp_path, "my_case")
     assert path == tmp_path / "transcripts" / upstream / "my_case.sse"
     assert path.parent.name in {folder.name for folder in TRANSCRIPTS.iterdir()}
-    expected = b"".join(pieces).replace(b'"model": "m"', b'"model": "upstream-model"')
+    expected = b"".join(pieces)
+    for field in (b'"model": ', b'"modelVersion": '):
+        expected = expected.replace(field + b'"m"', field + b'"upstream-model"')
     assert path.read_bytes() == expected
     assert b"upstream-model" in expected
     target = "messages" if upstream is CHAT else "chat"
