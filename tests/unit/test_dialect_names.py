@@ -61,7 +61,7 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("cli/imports/litellm.py", '_RESPONSES = "responses"', OTHERS),
     ("cli/imports/litellm.py", '_CHAT_MODES = (None, "chat", _RESPONSES)', OTHERS),
     ("cli/imports/vendors.py", '"anthropic": ImportedVendor("messages"', "the dialect of a vendor"),
-    ("config/host_doors.py", "_CHAT, _MESSAGES, _RESPONSES =", "the dialects of hosts"),
+    ("config/host_doors.py", "_CHAT, _MESSAGES, _RESPONSES, _GENERATE =", "the dialects of hosts"),
     ("observability/otlp/metrics.py", '"gen_ai.operation.name": "chat"', OTHERS),
     ("observability/tracing/exchange_trace.py", 'CHAT = "chat"', OTHERS),
     ("simulator/api.py", 'DEFAULT: Final = "chat"', "the simulator has a table of its own, as it tests the engine"),

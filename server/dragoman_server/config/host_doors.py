@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from dragoman import Dialect
 from dragoman_server.config.aws_host import bedrock_endpoint, bedrock_problem
 
-_CHAT, _MESSAGES, _RESPONSES = map(Dialect, ("chat", "messages", "responses"))
+_CHAT, _MESSAGES, _RESPONSES, _GENERATE = map(Dialect, ("chat", "messages", "responses", "generate"))
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ _AZURE_SDK: Final = "https://github.com/openai/openai-python/blob/main/src/opena
 _COPILOT: Final = r"(?:.+\.)?githubcopilot\.com"
 _COPILOT_PROBE: Final = "https://github.com/pydantic/pydantic-ai/pull/8059"
 
+_GENAI_SDK: Final = "https://github.com/googleapis/python-genai/blob/main/google/genai/_api_client.py"
 _CHATGPT: Final = "https://github.com/askalf/dario/issues/1009"
 
 BEDROCK: Final = HostDoor(
@@ -72,6 +73,14 @@ DOORS: Final = (
             "omit": ("model",),
             "betas": "both",
         },
+    ),
+    HostDoor(
+        "*aiplatform*.googleapis.com/…/publishers/google",
+        (_GENERATE,),
+        _VERTEX,
+        r".*/publishers/google",
+        _GENAI_SDK,
+        token="bearer",
     ),
     HostDoor(
         "claude.googleapis.com/…/invoke",
@@ -143,7 +152,8 @@ def base_url_problem(dialect: Dialect, base_url: str) -> str | None:
     if wrong := bedrock_problem(base_url, messages=dialect is _MESSAGES):
         return wrong
     parts = urlsplit(base_url)
-    if dialect is _MESSAGES and re.fullmatch(_VERTEX, parts.hostname or "") and host_door(dialect, base_url) is None:
-        place = "v1/projects/PROJECT/locations/LOCATION/publishers/anthropic"
+    publisher = {_MESSAGES: "anthropic", _GENERATE: "google"}.get(dialect)
+    if publisher and re.fullmatch(_VERTEX, parts.hostname or "") and host_door(dialect, base_url) is None:
+        place = f"v1/projects/PROJECT/locations/LOCATION/publishers/{publisher}"
         return f"is not where Vertex AI serves this dialect: write {parts.scheme}://{parts.netloc}/{place}"
     return None

@@ -44,6 +44,7 @@ def test_a_path_may_have_the_model_and_the_choice_of_a_stream() -> None:
     )
     assert facts.target("a/b@1", stream=False).path == "models/a%2Fb@1:generateContent"
     assert facts.target("m", stream=True) == Target("m", True, "models/m:streamGenerateContent?alt=sse")
+    assert facts.target("models/m", stream=False).path == "models/m:generateContent"
 
 
 def test_heartbeats() -> None:

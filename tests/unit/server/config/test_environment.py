@@ -55,6 +55,31 @@ def test_vendor_keys_make_vendor_providers() -> None:
         config_from_environment({"OPENAI_API_KEY": "o"}, dialect="messages")
 
 
+def test_geminis_key_makes_a_provider_of_its_own_api() -> None:
+    config = config_from_environment({"GEMINI_API_KEY": "g"})
+    [(name, gemini)] = config.providers.items()
+    assert (name, gemini.dialect, gemini.profile_name) == ("gemini", Dialect.GENERATE, "gemini")
+    assert Router(config).resolve("anything", Dialect.CHAT).provider is gemini
+    assert config_from_environment({"GEMINI_API_KEY": "g"}, dialect="generate").providers["gemini"] == gemini
+    with pytest.raises(ConfigError, match=r"^dialect: generate needs a base URL, or GEMINI_API_KEY"):
+        config_from_environment({"OPENAI_API_KEY": "o"}, dialect="generate")
+
+
+@pytest.mark.parametrize(
+    ("others", "model"),
+    [(("OPENAI",), "gpt-x"), (("ANTHROPIC",), "claude-x"), (("OPENAI", "ANTHROPIC"), "claude-x")],
+)
+def test_gemini_beside_other_vendors_gets_its_own_models(others: tuple[str, ...], model: str) -> None:
+    env = {f"{vendor}_API_KEY": "k" for vendor in (*others, "GEMINI")}
+    router = Router(config_from_environment(env))
+    for client in (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES):
+        assert router.resolve("gemini-3-pro", client).provider.name == "gemini"
+        assert router.resolve(model, client).provider.name != "gemini"
+    sized = Router(config_from_environment({**env, "BIG_MODEL_NAME": "gemini-x", "SMALL_MODEL_NAME": model}))
+    assert sized.resolve("claude-opus-5", Dialect.MESSAGES).provider.name == "gemini"
+    assert sized.resolve("claude-haiku-5", Dialect.MESSAGES).provider.name != "gemini"
+
+
 def test_openais_key_makes_both_of_its_surfaces() -> None:
     config = config_from_environment({"OPENAI_API_KEY": "o"})
     chat, responses = config.providers["openai"], config.providers["openai-responses"]

@@ -48,6 +48,7 @@ def test_a_provider_without_a_name(tmp_path: Path, text: str, got: str) -> None:
         ("OpenAI", "chat is OpenAI's Chat Completions, responses its Responses"),
         ("openai-compatible", 'write "chat"'),
         ("anthropic", 'write "messages"'),
+        ("google", 'write "generate"'),
         ("openai-responses", 'write "responses"'),
     ],
 )

@@ -50,6 +50,34 @@ def test_the_url_of_a_stream(dialect: str, base_url: str, url: str) -> None:
     assert parsed(dialect, base_url).main_endpoint("m/1", stream=True) == url
 
 
+GOOGLE = "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/google"
+
+
+def test_gemini_at_vertex() -> None:
+    provider = parsed("generate", GOOGLE, credential={"kind": "google"})
+    assert provider.main_endpoint("gemini-x", stream=False) == f"{GOOGLE}/models/gemini-x:generateContent"
+    assert provider.main_endpoint("models/x", stream=True) == f"{GOOGLE}/models/x:streamGenerateContent?alt=sse"
+    assert provider.endpoint("models") == f"{GOOGLE}/models"
+    assert provider.profile_name == "gemini"
+    express = parsed("generate", "https://aiplatform.googleapis.com/v1/publishers/google", **KEY)
+    assert express.key_header == "x-goog-api-key"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "before"),
+    [
+        ("https://generativelanguage.googleapis.com", "https://generativelanguage.googleapis.com/v1beta"),
+        ("https://generativelanguage.googleapis.com/v1alpha/", "https://generativelanguage.googleapis.com/v1alpha"),
+        ("http://relay.example/gemini", "http://relay.example/gemini/v1beta"),
+        ("http://relay.example/v1beta", "http://relay.example/v1beta"),
+    ],
+)
+def test_gemini_has_its_version_once(base_url: str, before: str) -> None:
+    provider = parsed("generate", base_url, **KEY)
+    assert provider.main_endpoint("m", stream=False) == f"{before}/models/m:generateContent"
+    assert provider.key_header == "x-goog-api-key"
+
+
 def test_whole_replies_and_counts_at_vertex() -> None:
     provider = parsed("messages", VERTEX)
     assert provider.main_endpoint("m", stream=False) == f"{VERTEX}/models/m:rawPredict"
@@ -71,6 +99,8 @@ HEADERS = [
     ("messages", "https://r.services.ai.azure.com/anthropic", KEY, "x-api-key"),
     ("messages", "https://r.services.ai.azure.com/anthropic", COMMAND, "bearer"),
     ("messages", "https://r.services.ai.azure.com/anthropic", ENTRA, "bearer"),
+    ("generate", GOOGLE, COMMAND, "bearer"),
+    ("generate", GOOGLE, {"credential": {"kind": "google"}}, "bearer"),
     ("chat", f"{AZURE}/v1", KEY, "bearer"),
     ("chat", AZURE, KEY, "api-key"),
     ("chat", AZURE, COMMAND, "bearer"),
@@ -138,6 +168,8 @@ def test_betas_are_of_messages_only() -> None:
 def test_a_base_url_at_which_a_cloud_does_not_serve_the_dialect() -> None:
     with pytest.raises(ConfigError, match=r"p\.base_url: is not where Vertex AI .*/publishers/anthropic; got "):
         parsed("messages", "https://us-east5-aiplatform.googleapis.com/v1")
+    with pytest.raises(ConfigError, match=r"p\.base_url: is not where Vertex AI .*/publishers/google; got "):
+        parsed("generate", "https://us-east5-aiplatform.googleapis.com/v1")
     with pytest.raises(
         ConfigError, match=r"p\.base_url: is not where Bedrock serves this dialect: write .*/anthropic; "
     ):

@@ -56,6 +56,8 @@ def test_a_page_of_googles_list() -> None:
     entries = [{**GEMINI, "supportedGenerationMethods": [*each]} for each in methods]
     page = read_model_list({"models": entries, "nextPageToken": "p 2"})
     assert page == ([ListedModel("gemini-x", 0, "Gemini X", 9, 7)], "p 2")
+    assert model_list_query(Dialect.GENERATE) == "pageSize=1000"
+    assert model_list_query(Dialect.GENERATE, "p 2") == "pageSize=1000&pageToken=p%202"
     assert read_model_list({"models": [GEMINI], "nextPageToken": ""}).after is None
 
 
