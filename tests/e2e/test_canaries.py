@@ -1,6 +1,6 @@
 """No key, no prompt and no reply is where it does not belong: one process with everything on, and all that it writes.
 
-The canaries are in keys, URLs, prompts, tool arguments, replies and error messages, in all nine directions.
+The canaries are in keys, URLs, prompts, tool arguments, replies and error messages, in all directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.cli.main import main
 from oracles.simulator import strict_simulator
@@ -29,8 +29,8 @@ from support.named_keys import made
 from support.otlp_collector import OtlpCollector, otlp_collector
 from support.samples import PATHS, dump, error_frame, text_stream
 
-CHAT, MESSAGES, RESPONSES = DIALECTS = tuple(Dialect)
-WAYS = [(client, upstream) for client in DIALECTS for upstream in DIALECTS]
+CHAT, MESSAGES, RESPONSES = CLIENT_DIALECTS
+WAYS = [(client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect]
 PLAIN_KEY, UPSTREAM_KEY, COLLECTOR_KEY = "canary-client-7f3a", "canary-upstream-7f3a", "canary-collector-7f3a"
 URL_KEY, HEADER_KEY, STRANGER = "canary-url-7f3a", "canary-header-7f3a", "canary-stranger-7f3a"
 PROMPT, ARGUMENT, REPLY, SYSTEM = (
@@ -106,11 +106,11 @@ MODELS = (
 async def echo(request: web.Request) -> web.StreamResponse:
     """An upstream whose errors and texts repeat all that it was sent: key, URL, headers and prompt."""
     body = await request.json()
-    dialect = next(dialect for dialect, path in PATHS.items() if request.path == path)
+    model = body["model"] if "model" in body else request.match_info["model"]
+    dialect = next((dialect for dialect, path in PATHS.items() if request.path == path), Dialect.GENERATE)
     sent = f"{request.path_qs} {dict(request.headers)} {dump(body).decode()} {REPLY}"
     error = {"type": "error", "error": {"type": UPSTREAM_KEY, "code": URL_KEY, "message": sent, "param": HEADER_KEY}}
     headers = {"x-request-id": UPSTREAM_KEY, "request-id": URL_KEY, "retry-after": "0", "x-should-retry": "true"}
-    model = body["model"]
     if model in ("refuse", "fail"):
         return web.json_response(error, status=400 if model == "refuse" else 500, headers=headers)
     if model == "page":
@@ -172,7 +172,7 @@ async def running(folder: Path, *, texts: bool, log_format: str) -> AsyncIterato
     """A gateway with everything on, two workers and a debug log, before upstreams of each dialect."""
     admin, record = made("root")
     echoes = web.Application()
-    for path in PATHS.values():
+    for path in (*PATHS.values(), "/v1/models/{model}:{method}"):
         echoes.router.add_post(path, echo)
     async with served(strict_simulator()) as (sim, _), served(echoes) as (echoed, _), otlp_collector() as collector:
         file = folder / "dragoman.toml"
@@ -197,7 +197,7 @@ def configuration(folder: Path, record: KeyRecord, sim: str, echoed: str, collec
         **{"texts": str(texts).lower(), "hash": record.hash},
     )
     for group, url in (("sim", sim), ("echo", echoed)):
-        for dialect in DIALECTS:
+        for dialect in Dialect:
             text += PROVIDER.format(
                 **{"name": f"{group}-{dialect}", "dialect": dialect.value, "url": url, "url_key": URL_KEY},
                 **{"key": UPSTREAM_KEY, "header": HEADER_KEY},

@@ -73,10 +73,11 @@ async def test_a_tool_call_in_the_inspector(browser: Any, client: Dialect, upstr
         assert f"From the upstream ({upstream})" in text
         assert f"To the client ({client})" in text
         calls = {Dialect.CHAT: "tool_calls", Dialect.MESSAGES: "input_json_delta", Dialect.RESPONSES: "function_call"}
+        calls |= {Dialect.GENERATE: "functionCall"}
         assert calls[client] in text
         assert calls[upstream] in text
         assert TEXT not in await shown.content()
-        if client is Dialect.MESSAGES:
+        if client is Dialect.MESSAGES and upstream is not Dialect.GENERATE:  # which has it
             assert "top_k" in await shown.get_by_role("region", name="Losses").inner_text()
             if upstream is Dialect.CHAT:
                 await picture(shown, "exchange", 1000)

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from dragoman import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.wire import SSEParser
 from dragoman_server.config.provider import Secret
 from support.browser import page
@@ -55,7 +56,7 @@ def message_of(text: str) -> str:
     raise AssertionError(f"no error in {text}")
 
 
-@pytest.mark.parametrize("client", list(Dialect), ids=str)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 async def test_a_failed_row_has_the_words_that_the_client_got(browser: Any, client: Dialect) -> None:
     async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui") as shown:
         # The upstream's message about a key of the configuration is not the client's.

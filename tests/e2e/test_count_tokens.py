@@ -48,10 +48,11 @@ def asked_upstream(there: Served, upstream: Dialect) -> Any:
         assert not there.requests
         return None
     request, endpoint = there.requests[-1], COUNT_ENDPOINTS[upstream]
-    assert request.path == f"/v1/{endpoint.path}"
-    assert request.body["model"] == "sim-text"
-    assert endpoint.fields.issuperset(request.body)
-    return request.body
+    assert request.path == f"/{upstream.facts.version}/{endpoint.path.replace('{model}', 'sim-text')}"
+    body = dict(request.body.get("generateContentRequest", request.body))
+    assert body["model"] in ("sim-text", "models/sim-text")
+    assert (endpoint.fields | {"model"}).issuperset(body)
+    return body
 
 
 @pytest.mark.parametrize("upstream", ALL)

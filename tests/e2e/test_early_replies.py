@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.aio.proxy_stream import ping_of
 from dragoman.aio.timeouts import Timeouts
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, holds_all, whole_stream
 from support.directions import judge
 from support.gateways import Gate, config_for, gate, until
@@ -139,7 +139,7 @@ async def test_whole_replies_wait_for_their_upstream() -> None:
         assert response.status == 429
 
 
-@pytest.mark.parametrize("client", list(Dialect))
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_an_upstream_that_stays_silent_is_given_up_in_the_stream(client: Dialect) -> None:
     timeouts = Timeouts(early_reply=0.02, heartbeat=0.05, first_byte=0.3)
     async with (

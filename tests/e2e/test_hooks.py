@@ -13,6 +13,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman import Dialect, DragomanError, Failure, Knobs
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server import (
     Config,
@@ -35,7 +36,7 @@ from support.sockets import ScriptedServer, Send, Stall, answer, chunk, sse_head
 RESPONSES = Dialect.RESPONSES
 ADA = Principal("ada", {"plan": "pro"})
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), ALL)
-CLIENTS = pytest.mark.parametrize("client", Dialect)
+CLIENTS = pytest.mark.parametrize("client", CLIENT_DIALECTS)
 CANCELLING = pytest.mark.parametrize("cancelling", [True, False], ids=["cancelling", "not-cancelling"])
 NOWHERE = "http://127.0.0.1:9"
 ENDPOINT = {**PATHS, RESPONSES: "/v1/responses"}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman_proof.soak.calls import COUNTS, Call, day, differences
 from dragoman_server import ExchangeRecord, Hooks
 from dragoman_server.accounts.limits.prices import UNITS
@@ -129,7 +130,7 @@ async def test_some_hundred_exchanges(tmp_path: Path, kind: str) -> None:
     booked = await played(UsageOptions(kind, str(tmp_path / "usage")), calls)
     check(booked, calls)
     every = {"completed", "failed", "refused", "abandoned", "estimated", "counted"}
-    assert variety(booked.rows) == {(client, upstream): every for client in Dialect for upstream in Dialect}
+    assert variety(booked.rows) == {(client, upstream): every for client in CLIENT_DIALECTS for upstream in Dialect}
 
 
 @pytest.mark.whole

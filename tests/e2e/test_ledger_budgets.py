@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman_proof.soak.calls import LENGTH, Call
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
@@ -49,7 +50,7 @@ def calls(client: Dialect, upstream: Dialect) -> list[Call]:
 
 
 @pytest.mark.parametrize("upstream", Dialect)
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_parallel_requests_stay_below_a_budget(client: Dialect, upstream: Dialect, tmp_path: Path) -> None:
     usage = UsageOptions("jsonl", str(tmp_path / "usage"))
     key, record = made(daily_cost=BUDGET)

@@ -15,7 +15,7 @@ from dragoman.aio.batch_slices import WRITE_SLICE
 from dragoman.aio.downstream.hijack import HijackableConnection
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.upstream.http11.connection import Connection
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.gateway import parse_body
 from support import samples
 from support.gateways import config_for, gate
@@ -23,7 +23,7 @@ from support.sockets import ScriptedServer, Send, Step, Wait, chunk, head, sse_h
 
 LONG = 3_000_000
 TEXT = "word " * (LONG // 5)
-DIRECTIONS = [(client, upstream) for client in Dialect for upstream in Dialect]
+DIRECTIONS = [(client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect]
 OTHER = 4096
 """Bytes of heads, framing and the frames around, in the same turn."""
 

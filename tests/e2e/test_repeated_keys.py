@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.config.route import Route
 from dragoman_server.config.schema import Config, Models
 from support.gateways import config_for, gate
 from support.samples import dump, reply, request
 from support.sockets import ScriptedServer, answer, stream
 
-DIALECTS = pytest.mark.parametrize("dialect", list(Dialect))
+DIALECTS = pytest.mark.parametrize("dialect", CLIENT_DIALECTS)
 
 
 def _config(url: str, dialect: Dialect) -> Config:

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.config.load import load_config
 from dragoman_server.workers.serve import running
 from support.commands import Command, command
@@ -62,7 +62,7 @@ class Clients:
         async with AsyncExitStack() as stack:
             connector = aiohttp.TCPConnector(force_close=True)
             session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
-            for client in Dialect:
+            for client in CLIENT_DIALECTS:
                 body = dump(request(client, model="m", stream=True))
                 response = await session.post(url + PATHS[client], data=body)
                 clients._streams[client] = await response.content.readany(), response

@@ -43,7 +43,7 @@ async def test_turns_are_stored_below_each_other(upstream: Dialect) -> None:
         stored = await state.sdk.responses.retrieve(second["id"])
         assert stored.previous_response_id == first["id"]
         # Over HTTP, and over another connection.
-        answer = first["output"][-1]["content"][0]["text"]
+        answer = next(item for item in first["output"] if item["type"] == "message")["content"][0]["text"]
         await state.sdk.responses.create(model=MODEL, previous_response_id=fork["id"], input="HTTP?")
         assert sent_texts(state.sent())[:3] == ["One?", answer, "Fork?"]
         async with speaking(state.gate.url) as client:

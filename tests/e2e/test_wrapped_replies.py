@@ -102,6 +102,8 @@ async def test_an_answer_that_cannot_be_read_is_not_requested_again(row: Any, st
     client, upstream = row.client.dialect, row.upstream.dialect
     if row.passthrough and not streamed and body.startswith(b'{"'):
         return  # any object is forwarded
+    if upstream is Dialect.GENERATE and streamed and body.startswith(b'{"'):
+        return  # it may be a chunk of a stream, which was cut then
     async with ScriptedServer(labelled(body, "application/json")) as server:
         provider = Provider("up", upstream, server.url)
         routes = [Route("*", targets=(RouteTarget("up"),))]

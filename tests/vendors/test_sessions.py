@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Config
@@ -101,7 +101,7 @@ async def test_both_turns_pass_and_the_host_s_own_reasoning_returns(host: Host, 
 @by_host
 async def test_a_reply_that_is_not_streamed(host: Host) -> None:
     async with strict_host(host) as strict, gate(_led(host, strict)) as entrance:
-        for client in Dialect:
+        for client in CLIENT_DIALECTS:
             async with entrance.post(client, _plain_request(client)) as response:
                 assert response.status == 200, await response.text()
     assert [arrived.refused for arrived in strict.arrived] == [[], [], []]
@@ -168,7 +168,7 @@ async def test_the_host_refuses_what_another_profile_sends(host: Host) -> None:
 
 
 @by_host
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_a_refusal_names_its_field_in_the_client_s_form(host: Host, client: Dialect) -> None:
     async with strict_host(host) as strict:
         config = _led(host, strict)

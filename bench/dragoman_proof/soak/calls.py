@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.simulator.ledger import Entry
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -58,14 +59,14 @@ class Call:
 def day(seed: int, count: int) -> Iterator[Call]:
     """Yield the calls of a day, in all directions in turn. The first ones of each end in every way."""
     rng = random.Random(seed)
-    directions = [(client, upstream) for client in Dialect for upstream in Dialect]
+    directions = [(client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect]
     for number in range(count):
         client, upstream = directions[number % len(directions)]
         yield _call(rng, client, upstream, number)
 
 
 def _call(rng: random.Random, client: Dialect, upstream: Dialect, number: int) -> Call:
-    first = [*_ENDS, *_REFUSALS][number // len(Dialect) ** 2 :][:1]
+    first = [*_ENDS, *_REFUSALS][number // (len(CLIENT_DIALECTS) * len(Dialect)) :][:1]
     over, end = "http", rng.choice((*_ENDS, *[""] * 11))
     if first:
         end = first[0] if first[0] in _ENDS else ""
@@ -78,7 +79,9 @@ def _call(rng: random.Random, client: Dialect, upstream: Dialect, number: int) -
     uncounted = rng.random() < 0.15
     if not uncounted and not end:  # what was done besides the reply is known only if it is reported
         words += [word for word in ("compacted", "advised", "replaced") if rng.random() < 0.15]
-    script = rng.choice(_LONG if uncounted or end else _SHORT)
+    # Gemini sends a call when it is whole, and no reasoning that is not requested: neither can be estimated in part.
+    long = _LONG[:1] if upstream is Dialect.GENERATE else _LONG
+    script = rng.choice(long if uncounted or end else _SHORT)
     if not end and (first or rng.random() < 0.08):
         script = rng.choice(_REFUSALS)
     if end == "stalled" and over == "background":

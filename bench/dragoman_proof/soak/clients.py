@@ -13,6 +13,7 @@ from typing import Final
 import aiohttp
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_proof.faults.client import ask
 from dragoman_proof.faults.judge import violation
 from dragoman_proof.faults.kinds import Case
@@ -152,4 +153,4 @@ async def clients(url: str, key: str) -> AsyncIterator[Clients]:
 
 def parts() -> list[Part]:
     """Return the nine directions of the fault matrix."""
-    return [Part(client, upstream) for client in Dialect for upstream in Dialect]
+    return [Part(client, upstream) for client in CLIENT_DIALECTS for upstream in Dialect]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import overload
 
 from dragoman import Dialect
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_proof.faults.kinds import Case
 from dragoman_proof.faults.matrix import Part
 from dragoman_proof.faults.upstream import Upstream, serving
@@ -63,10 +64,10 @@ class Faulty:
 
 @asynccontextmanager
 async def faulty_upstreams(seed: int) -> AsyncIterator[list[Faulty]]:
-    """Serve the faults of all nine directions, each on a port of its own."""
+    """Serve the faults of all directions, each on a port of its own."""
     found = []
     async with AsyncExitStack() as stack:
-        for client in Dialect:
+        for client in CLIENT_DIALECTS:
             for upstream in Dialect:
                 part = Part(client, upstream, seed=seed)
                 cases = part.cases()

@@ -275,7 +275,7 @@ async def _settled(usage: UsageOptions, ledger: Ledger, faulty: Sequence[Faulty]
 def _configured(url: str, faulty: Sequence[Faulty], store: str, key: str, folder: Path) -> str:
     text = _CONFIG.format(folder=folder, redis=store, hash=key)
     for each in Dialect:
-        base = url if each is Dialect.MESSAGES else f"{url}/v1"
+        base = f"{url}/v1" if each in (Dialect.CHAT, Dialect.RESPONSES) else url
         text += _PROVIDER.format(name=each, dialect=each, url=base) + _ROUTE.format(name=each, attempts=3)
     for broken in faulty:
         text += _PROVIDER.format(name=broken.name, dialect=broken.part.upstream, url=broken.upstream.url)

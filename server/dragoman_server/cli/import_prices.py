@@ -13,7 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dragoman import Dialect, DragomanError
+from dragoman import DragomanError
+from dragoman.gateway import CLIENT_DIALECTS
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.imports.imported import printable
@@ -173,7 +174,7 @@ def _select(
 
 def _targets(router: Router, model: str) -> Iterator[tuple[str, str]]:
     """Yield the providers and upstream's models that requests for a model can be sent to."""
-    for client in Dialect:
+    for client in CLIENT_DIALECTS:
         with suppress(DragomanError):  # no route, or one for clients of another dialect
             yield from ((each.provider.name, each.upstream_model) for each in router.resolve(model, client).candidates)
 

@@ -28,7 +28,9 @@ _PROTOCOL: Final = frozenset(
     b" event_id file_id finish_reason format id include inference_geo item_id media_type mode modalities model"
     b" native_finish_reason object param phase previous_response_id prompt_cache_retention reason request_id required"
     b" response_id role service_tier status stop_reason syntax system_fingerprint tool_call_id tool_choice tool_use_id"
-    b" truncation ttl type verbosity version voice $ref $schema".split()
+    b" truncation ttl type verbosity version voice $ref $schema"
+    b" blockReason createTime finishReason language mimeType modality modelVersion outcome responseId responseMimeType"
+    b" serviceTier thinkingLevel trafficType".split()
 )
 """Members whose values are words of the protocol, ids, or names of models."""
 _WORDS: Final = {b"summary": frozenset((b"auto", b"concise", b"detailed", b"none"))}
@@ -57,6 +59,7 @@ _TOKEN: Final = re.compile(
 _COMMENTS: Final = frozenset((b"", b"keep-alive", b"keepalive", b"ping", b"heartbeat", b"OPENROUTER PROCESSING"))
 """Comments of streams that have no text."""
 _LINE: Final = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_BARE: Final = (b"{", b"[")
 _STREAM: Final = re.compile(rb"(?:data|event|id|retry)?:")
 _START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*")
 
@@ -111,10 +114,16 @@ def hide_texts(body: bytes, names: Declared) -> bytearray:
 
 def _hide_in_stream(buffer: bytearray, first: int, names: Declared) -> None:
     scan = _Scan(buffer, names)
+    bare = False
+    """True within JSON without a field name, as which Google sends an error in a stream."""
     for line in _LINE.finditer(bytes(buffer), first):
         start, end = line.span(1)
         if start == end:
             scan.end_document()
+            bare = False
+            continue
+        if bare or line[1][:1] in _BARE:
+            bare = scan.bare(start, end)
             continue
         field, colon, _ = line[1].partition(b":")
         at = start + len(field) + len(colon)
@@ -178,6 +187,11 @@ class _Scan:
         self._fragments: list[_Fragment] = []
         """The fragments of the current document."""
         self._calls: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+
+    def bare(self, start: int, end: int) -> bool:
+        """Hide the texts of a line of JSON without a field name. Return True if it is to be continued."""
+        self.document(start, end)
+        return bool(self._stack)
 
     def data(self, start: int, end: int) -> None:
         """Hide the texts of one line of data; a document may have several."""

@@ -35,6 +35,7 @@ def frames(*payloads: Any) -> bytes:
         {"tools": [{"type": "function", "name": "get_weather", "strict": False}]},
         {"reasoning": {"effort": "high", "summary": "auto"}, "include": ["reasoning.encrypted_content"]},
         {"error": {"type": "invalid_request_error", "code": "context_length_exceeded", "param": "input[0].text"}},
+        {"candidates": [{"finishReason": "STOP", "index": 0}], "modelVersion": "gemini-3", "responseId": "aB3_x-9"},
         {"usage": {"input_tokens": 5, "output_tokens": 9}, "created": 1790000000, "index": 0},
         {
             "tools": [
@@ -180,6 +181,17 @@ def test_lines_of_a_stream() -> None:
         b":xxxxxx\n: keep-alive\n:\n\nevent:xxxxxxxxxxxx\n"
         b"xxxxx\ndata: xxxxx\n\ndata: [DONE]\n\n"
     )
+
+
+def test_a_bare_error_in_a_stream_keeps_its_structure() -> None:
+    error = {"error": {"code": 503, "message": SECRET, "status": "UNAVAILABLE"}}
+    body = frames({"text": SECRET}) + json.dumps(error, indent=2).encode() + b"\n\nzebra {\n" + b'{"a": "zebra\n\n'
+    found = bytes(hide_texts(body, NAMES))
+    assert len(found) == len(body)
+    assert SECRET.encode() not in found
+    _, shown, rest, *_ = found.split(b"\n\n")
+    assert json.loads(shown)["error"] | {"message": ""} == {"code": 503, "message": "", "status": "UNAVAILABLE"}
+    assert rest.startswith(b"xxxxxxx\n")
 
 
 @pytest.mark.parametrize("body", [b"<html>zebra</html>", b"zebra", b"\xff\xfezebra", b"", b"\xef\xbb\xbf"])
