@@ -21,6 +21,8 @@ _TEXTS: Final = (
     "custom",
     "function_call",
     "tool_calls",
+    "parts",
+    "functionCall",
 )
 """The keys of choices, blocks, items and parts that hold texts, or objects with texts."""
 _REASONING: Final = ("reasoning_content", "reasoning", "reasoning_details")
@@ -44,7 +46,7 @@ def text_length(value: Any, depth: int = 0) -> int:
     if type(value) is not dict:
         return 0
     length = sum(text_length(value[key], depth + 1) for key in _TEXTS if key in value)
-    if type(given := value.get("input")) is dict:  # of a call in Messages
+    if type(given := value.get("input", value.get("args"))) is dict:  # of a call in Messages, or in Gemini's API
         length += len(dumps(given)) if given else 0
     elif type(given) is str:  # of a free-text tool
         length += len(given)

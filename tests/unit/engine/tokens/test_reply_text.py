@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect, direction, translate
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman.tokens.reply_text import reply_length, text_length
 
 TEXT = "word " * 400
@@ -31,6 +32,9 @@ REPLIES: dict[Dialect, dict[str, Any]] = {
         "stop_reason": "end_turn",
     },
     Dialect.RESPONSES: {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [_ITEM]},
+    Dialect.GENERATE: {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": TEXT}]}, "finishReason": "STOP"}]
+    },
 }
 REQUESTS: dict[Dialect, dict[str, Any]] = {
     Dialect.CHAT: {"messages": [{"role": "user", "content": "Hi"}]},
@@ -38,14 +42,15 @@ REQUESTS: dict[Dialect, dict[str, Any]] = {
     Dialect.RESPONSES: {"input": "Hi"},
 }
 COUNTS = {
-    Dialect.CHAT: {"prompt_tokens": 3, "completion_tokens": 4},
-    Dialect.MESSAGES: {"input_tokens": 3, "output_tokens": 4},
-    Dialect.RESPONSES: {"input_tokens": 3, "output_tokens": 4},
+    Dialect.CHAT: {"usage": {"prompt_tokens": 3, "completion_tokens": 4}},
+    Dialect.MESSAGES: {"usage": {"input_tokens": 3, "output_tokens": 4}},
+    Dialect.RESPONSES: {"usage": {"input_tokens": 3, "output_tokens": 4}},
+    Dialect.GENERATE: {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4}},
 }
 
 
 @pytest.mark.parametrize("upstream", Dialect)
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 def test_a_whole_reply_without_counts_is_estimated(client: Dialect, upstream: Dialect) -> None:
     translation = translate(direction(client, upstream), json.dumps({"model": "m", **REQUESTS[client]}).encode())
     translation.context.input_estimate = 50
@@ -57,16 +62,16 @@ def test_a_whole_reply_without_counts_is_estimated(client: Dialect, upstream: Di
 
 
 @pytest.mark.parametrize("upstream", Dialect)
-@pytest.mark.parametrize("client", Dialect)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS)
 def test_the_counts_of_a_whole_reply_are_no_estimate(client: Dialect, upstream: Dialect) -> None:
     translation = translate(direction(client, upstream), json.dumps({"model": "m", **REQUESTS[client]}).encode())
-    translation.reply(json.dumps({**REPLIES[upstream], "usage": COUNTS[upstream]}).encode())
+    translation.reply(json.dumps({**REPLIES[upstream], **COUNTS[upstream]}).encode())
     usage, estimated = translation.usage_and_estimates()
     assert usage is not None
     assert (usage.input_total, usage.output_total, estimated) == (3, 4, ())
 
 
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", CLIENT_DIALECTS)
 def test_a_whole_reply_in_place_of_a_stream_is_counted_once(dialect: Dialect) -> None:
     body = {"model": "m", "stream": True, **REQUESTS[dialect]}
     translation = translate(direction(dialect, dialect), json.dumps(body).encode())
@@ -86,6 +91,7 @@ def test_a_whole_reply_in_place_of_a_stream_is_counted_once(dialect: Dialect) ->
         ({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}, 2),
         ({"type": "tool_use", "name": "f", "input": {"a": 1}}, 7),
         ({"type": "tool_use", "name": "f", "input": {}}, 0),
+        ({"parts": [{"functionCall": {"name": "f", "args": {"a": 1}}}, {"text": "abc"}]}, 10),
         ({"type": "custom_tool_call", "input": "abc"}, 3),
         (7, 0),
         (None, 0),
