@@ -16,6 +16,7 @@ _TYPED = ("delta", "content_block", "item", "part", "error")
 """Members whose `type` is the kind of content that a frame of Messages or Responses carries."""
 _CHAT_DELTAS = ("role", "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "audio")
 _TEXTS = ("text", "thinking", "partial_json", "content", "reasoning_content", "reasoning", "refusal", "signature")
+_GEMINI_PARTS = ("text", "thought", "functionCall", "inlineData", "thoughtSignature")
 SHAPED_MAX = 65_536
 """Longest data of a frame that is parsed, in bytes; of longer ones only the name is used."""
 
@@ -50,8 +51,30 @@ def shape_of(frame: SSEFrame) -> FrameShape:
         return FrameShape(name or "data", "not JSON", size, 0)
     if not isinstance(payload, dict):
         return FrameShape(name or "data", "", size, 0)
-    detail, text = _chat(payload) if "choices" in payload else _typed(payload)
+    if "candidates" in payload or "usageMetadata" in payload:
+        detail, text = _gemini(payload)
+    else:
+        detail, text = _chat(payload) if "choices" in payload else _typed(payload)
     return FrameShape(name or _word(payload.get("type")) or _word(payload.get("object")) or "data", detail, size, text)
+
+
+def _gemini(payload: dict[str, Any]) -> tuple[str, int]:
+    """Return types and length of text of a chunk of Gemini's API."""
+    found: list[str] = []
+    text = 0
+    candidates = payload.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        content = candidate.get("content") if isinstance(candidate, dict) else None
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                found += [kind for kind in _GEMINI_PARTS if part.get(kind)]
+                text += len(part["text"]) if isinstance(part.get("text"), str) else 0
+        if isinstance(candidate, dict) and isinstance(reason := candidate.get("finishReason"), str):
+            found += filter(None, (_word(reason.lower()),))
+    if isinstance(payload.get("usageMetadata"), dict):
+        found.append("usage")
+    return " ".join(found), text
 
 
 def _typed(payload: dict[str, Any]) -> tuple[str, int]:

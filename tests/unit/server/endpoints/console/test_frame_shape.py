@@ -66,6 +66,14 @@ def test_a_text_at_the_place_of_a_type_is_left_out(place: str) -> None:
     assert found == FrameShape("data", "", found.size, 0)
 
 
+def test_a_chunk_of_gemini() -> None:
+    call = {"functionCall": {"name": CANARY, "args": {"a": CANARY}}, "thoughtSignature": CANARY}
+    candidate = {"content": {"parts": [call, {"text": "abc", "thought": True}]}, "finishReason": "STOP"}
+    data = json.dumps({"candidates": [candidate, 7], "usageMetadata": {}}).encode()
+    [frame] = SSEParser().parse(b"data: " + data + b"\n\n")
+    assert shape_of(frame) == FrameShape("data", "functionCall thoughtSignature text thought stop usage", len(data), 3)
+
+
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_no_text_of_a_stream_is_in_its_shapes(dialect: Dialect) -> None:
     data = b"".join(samples.text_stream(dialect, (CANARY, "x")))
