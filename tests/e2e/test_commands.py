@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.dialects import Dialect
+from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman_server.cli.commands import command_line
 from dragoman_server.cli.main import main
 from dragoman_server.cli.starter_config import STARTER
@@ -71,9 +71,9 @@ def test_init_writes_what_check_accepts(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_what_the_starter_has_as_comments_is_right_too() -> None:
     text = re.sub(r"^# (?=\[|[a-z_]+ = )", "", STARTER, flags=re.MULTILINE)
-    env = dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "x")
+    env = dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "x")
     config = parse_config(tomllib.loads(text), env)
-    assert set(config.providers) == {"local", "anthropic", "openai"}
+    assert set(config.providers) == {"local", "anthropic", "openai", "gemini"}
     assert [route.model for route in config.routes] == ["claude-*", "gpt-*", "best", "*"]
     assert config.knobs_named == {"on_loss"}
 
@@ -205,7 +205,7 @@ def test_translate_names_the_dialect_of_another_reply(
 ) -> None:
     path = tmp_path / "input"
     path.write_bytes(dump(reply(is_)) if kind == "reply" else b"".join(text_stream(is_)))
-    for target in Dialect:
+    for target in CLIENT_DIALECTS:
         assert main(["translate", "--from", given, "--to", target, str(path)]) == 1
         out, err = capfdbinary.readouterr()
         assert err.decode() == f"dragoman: this is a {kind} of the dialect {is_}, not of {given}; use --from {is_}\n"

@@ -14,7 +14,7 @@ from typing import Any
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import is_local
-from dragoman_server.config.load import load_config, simulated_config
+from dragoman_server.config.load import KEY_VARIABLES, load_config, simulated_config
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 
@@ -31,7 +31,7 @@ def ways_to_configure(args: argparse.Namespace, command: str) -> str:
     rows = [
         (f"{command} {file}", f"a configuration file; ./{DEFAULT_FILE} is found without its name"),
         ("dragoman init", f"writes ./{DEFAULT_FILE}, with comments, to fill in"),
-        ("OPENAI_API_KEY, ANTHROPIC_API_KEY", "in the environment, for these vendors"),
+        (", ".join(KEY_VARIABLES), "in the environment, for these vendors"),
         (f"{command} --base-url URL", "one upstream, such as http://127.0.0.1:11434/v1; its key in UPSTREAM_API_KEY"),
     ]
     if "simulate" in args:

@@ -45,6 +45,12 @@ base_url = "http://127.0.0.1:11434/v1"
 # base_url = "https://api.openai.com/v1"
 # api_key = "${OPENAI_API_KEY}"
 
+# Gemini's own API; dialect = "chat" and a base_url with /v1beta/openai select the compatible one.
+# [providers.gemini]
+# dialect = "generate"
+# base_url = "https://generativelanguage.googleapis.com"
+# api_key = "${GEMINI_API_KEY}"
+
 # --- Routes: the upstream for a model name. Exact names take precedence, then the first match. ---------------------
 # Each begins with [[routes]] (two brackets). PROVIDER/MODEL needs no route: local/qwen3:32b.
 

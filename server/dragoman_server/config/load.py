@@ -28,12 +28,16 @@ from dragoman_server.config.schema import SIMULATED, Config, Models, Server
 from dragoman_server.config.state_options import read_state
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
 
+KEY_VARIABLES = tuple(dict.fromkeys(dialect.facts.key_variable for dialect in Dialect))
+"""The environment variables of the vendors' keys."""
+
 
 class NothingConfigured(ConfigError):
     """Neither the command line nor the environment names an upstream."""
 
     def __init__(self) -> None:
-        super().__init__("", "no upstream is configured: give a base URL, or set OPENAI_API_KEY or ANTHROPIC_API_KEY")
+        names = " or ".join(KEY_VARIABLES)
+        super().__init__("", f"no upstream is configured: give a base URL, or set {names}")
 
 
 def load_config(path: str | os.PathLike[str], *, price_file: bool = True) -> Config:
@@ -173,7 +177,7 @@ def _models(table: Table) -> tuple[Models, tuple[str, ...]]:
 def simulated_config() -> Config:
     """Return the configuration of `--simulate` and `demo`; `workers.serve.running` starts its simulated upstream.
 
-    That upstream serves all three dialects. `chat/NAME` selects one; other names are routed to a dialect that is not
+    That upstream serves all dialects. `chat/NAME` selects one; other names are routed to a dialect that is not
     the client's.
     """
     providers = {
