@@ -17,6 +17,7 @@ from typing import Any
 
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.directions import DIRECTIONS, Direction
+from dragoman.dialects.facts import WireFacts
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
 from dragoman.profiles import THIRD_PARTIES
@@ -146,6 +147,10 @@ dialect, the requests fit these types, apart from fields that public reports sho
 of the vendor and public reports of its errors state. Cohere's SDK has types of its native API only, and xAI's speaks
 gRPC, so they judge nothing here. No real host was involved.
 
+The types of `google-genai` have the fields of Gemini's own API and the kinds of their values. Only Google's pages state
+the rest, and the simulator checks it as they do: that roles alternate, that results follow their calls in the order and
+number of these, that the first call of each step is signed, and that a stream ends after a `finishReason`.
+
 {judges}
 
 ## Hosts with an addressing of their own
@@ -204,12 +209,20 @@ def directions() -> str:
         rows.append((way.client.dialect, way.upstream.dialect, how, " → ".join(names)))
     return _DIRECTIONS.format(
         made=_MADE,
-        endpoints=_table(("dialect", "endpoint"), [(dialect, f"`POST /v1/{dialect.path}`") for dialect in CODECS]),
+        endpoints=_table(
+            ("dialect", "API", "endpoint", "for"), [_endpoint(dialect.facts, dialect) for dialect in CODECS]
+        ),
         stages=_table(("client", "upstream", "how", "stages"), rows),
         meanings=_table(
             ("stage", "module", "what it does"), [(f"`{k.__name__}`", f"`{k.__module__}`", _summary(k)) for k in seen]
         ),
     )
+
+
+def _endpoint(facts: WireFacts, dialect: str) -> tuple[str, ...]:
+    """Return the row of a dialect."""
+    paths = [f"`POST /{facts.version}/{path}`" for path in (facts.path, facts.stream_path) if path]
+    return dialect, facts.title, ", ".join(paths), "clients and upstreams" if facts.client else "upstreams"
 
 
 def losses() -> str:
@@ -255,6 +268,7 @@ def profiles() -> str:
     rows: dict[str, list[str]] = {
         "openai": ["OpenAI", "chat, responses", "–"],
         "anthropic": ["Anthropic", "messages", "–"],
+        "gemini": ["Gemini (AI Studio, Vertex AI)", "generate", "–"],
     }
     for vendor in THIRD_PARTIES:
         if vendor.name not in rows:
@@ -267,7 +281,8 @@ def profiles() -> str:
         (f"`{name}`", title, served, base, ", ".join(hosts.get(name, ())) or "–")
         for name, (title, served, base) in rows.items()
     ]
-    judges = [
+    judges = [("`gemini`", "generate", "the types of its SDK, `google-genai`")]
+    judges += [
         (
             f"`{vendor.name}`",
             vendor.dialect,

@@ -109,6 +109,7 @@ def test_profile_flags_are_documented() -> None:
     profiles = [BUILTIN_PROFILES["chat", "openai"], BUILTIN_PROFILES["chat", "compatible"]]
     profiles += [BUILTIN_PROFILES["messages", "anthropic"], BUILTIN_PROFILES["messages", "compatible"]]
     profiles += [BUILTIN_PROFILES["responses", "openai"], BUILTIN_PROFILES["responses", "compatible"]]
+    profiles += [BUILTIN_PROFILES["generate", "gemini"], BUILTIN_PROFILES["generate", "compatible"]]
     rows, meanings = _rows("`[providers.NAME.profile_flags]`"), _meanings(Profile)
     assert list(rows) == list(PROFILE_FIELDS)
     for name, flag in PROFILE_FIELDS.items():
