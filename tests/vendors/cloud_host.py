@@ -12,11 +12,17 @@ from urllib.parse import unquote
 import orjson
 from aiohttp import web
 
+from dragoman_server.simulator import render_generate
+from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
+from dragoman_server.simulator.reply import SimulatedReply
+from dragoman_server.simulator.scenarios import scenario_for
+from dragoman_server.simulator.vendors.gemini import VENDOR
 from oracles.gemini import Gemini
+from oracles.requests import generate
 from support.gateways import served
 from support.sigv4 import verify
-from vendors.clouds import Cloud
+from vendors.clouds import GENERATE, Cloud
 from vendors.sdk_types import Misfit
 from vendors.strict_host import KEY, Arrived, StrictHost
 
@@ -68,6 +74,8 @@ class CloudHost:
             )
         if "model" in found.groupdict():
             body = {**body, "model": unquote(found["model"])}
+        if self.cloud.host.dialect is GENERATE:
+            return self._own_gemini_reply(body, stream=found["verb"].startswith("stream"))
         if self.cloud.host.profile == "gemini":
             return self._gemini_reply(body)
         own = {self.cloud.host.header: f"Bearer {KEY}" if self.cloud.host.header == "authorization" else KEY}
@@ -75,6 +83,22 @@ class CloudHost:
         response = await self._strict.answer(cast("Any", inner))
         arrived.refused = self._strict.arrived[-1].refused
         return response
+
+    def _own_gemini_reply(self, body: Json, *, stream: bool) -> web.StreamResponse:
+        """The reply of Gemini's own API. It verifies the signatures of calls."""
+        model = body.pop("model")
+        try:
+            generate.check_request(body, verify=True)
+        except RequestRejected as refused:
+            self.arrived[-1].refused.append(Misfit(refused.param or "", refused.message))
+            return web.json_response(VENDOR.rejection(refused, "").body, status=400)
+        turn = render_generate.read({**body, "model": _SCRIPT})
+        scenario, reply = scenario_for(turn), SimulatedReply(model, body, len(self.arrived))
+        if stream:
+            frames = b"".join(render_generate.frames(scenario, reply))
+            return web.Response(body=frames, content_type="text/event-stream")
+        status, whole = render_generate.whole_reply(scenario, reply)
+        return web.json_response(whole, status=status)
 
     def _gemini_reply(self, body: Json) -> web.StreamResponse:
         status, reply = self._gemini.answer({**body, "model": _SCRIPT})
@@ -111,7 +135,12 @@ class CloudHost:
                 yield Misfit(name, f"{body.get(name)!r} is not {value!r}")
         if "model" in found.groupdict() and "model" in body:
             yield Misfit("model", "is in the URL")
-        if "verb" in found.groupdict() and (found["verb"] == "streamRawPredict") != bool(body.get("stream")):
+        if cloud.host.dialect is GENERATE:
+            if found["verb"].startswith("stream") != bool(request.query_string):
+                yield Misfit("", f"{request.query_string!r} with {found['verb']}")
+            if "stream" in body:
+                yield Misfit("stream", "is in the URL")
+        elif "verb" in found.groupdict() and (found["verb"] == "streamRawPredict") != bool(body.get("stream")):
             yield Misfit("stream", f"is not that of {found['verb']}")
 
     def _wrong_key(self, request: web.Request, headers: dict[str, str], raw: bytes) -> Iterator[Misfit]:

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.dialects import Dialect
 from vendors.hosts import Host
 
-CHAT, MESSAGES, RESPONSES, *_ = Dialect
+CHAT, MESSAGES, RESPONSES, GENERATE = Dialect
 
 _CLAUDE = "anthropic.types.beta.message_create_params:MessageCreateParams"
 _OPENAI = "openai.types.responses.response_create_params:ResponseCreateParams"
@@ -87,9 +87,20 @@ def _cloud(page: str, profile: str, dialect: Dialect, path: str, *, types: str, 
 
 
 _PLACE = "/v1/projects/my-project/locations/[a-z0-9-]+"
+_METHOD = "models/(?P<model>[^/:]+):(?P<verb>generateContent|streamGenerateContent)"
 _EDITOR = {"editor-version": r"[a-z]+/[0-9.]+", "copilot-integration-id": r"[a-z-]+"}
 
 CLOUDS: tuple[Cloud, ...] = (
+    _cloud(
+        "gemini",
+        "gemini",
+        GENERATE,
+        f"/v1beta/{_METHOD}",
+        types="",
+        query="alt=sse",
+        header="x-goog-api-key",
+    ),
+    _cloud("vertex", "gemini", GENERATE, f"{_PLACE}/publishers/google/{_METHOD}", types="", query="alt=sse"),
     _cloud("gemini", "gemini", CHAT, "/v1beta/openai/chat/completions", types=_OPENAI_CHAT),
     _cloud("vertex", "gemini", CHAT, f"{_PLACE}/endpoints/openapi/chat/completions", types=_OPENAI_CHAT),
     _cloud(
