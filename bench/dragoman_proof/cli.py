@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from dragoman import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from dragoman_proof.chaos import catalogue as chaos
 from dragoman_proof.controls import command as controls
 from dragoman_proof.faults.matrix import TRANSPORTS, Part
@@ -63,6 +64,6 @@ def _parts(options: argparse.Namespace) -> list[Part]:
         Part(client, upstream, transport, options.cases, options.seed)
         for transport in options.transports.split(",")
         for upstream in Dialect
-        for client in Dialect
+        for client in CLIENT_DIALECTS
         if chosen == [ALL] or f"{client}-{upstream}" in chosen
     ]

@@ -36,16 +36,23 @@ class Case:
 Play = Callable[[Line, Case, random.Random], Awaitable[bool]]
 """Sends a reply with its fault. Returns True if the connection may be used again."""
 ERRORS: Final = {
-    Dialect.CHAT: b'data: {"error":{"message":"too much","type":"server_error","param":null,"code":"overloaded"}}\n\n',
+    Dialect.CHAT: (
+        b'data: {"error":{"message":"too much","type":"server_error","param":null,"code":"overloaded"}}\n\n',
+    ),
     Dialect.MESSAGES: (
-        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"too much"}}\n\n'
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"too much"}}\n\n',
     ),
     Dialect.RESPONSES: (
         b'event: error\ndata: {"type":"error","sequence_number":99,"code":"server_is_overloaded","message":"too much",'
-        b'"param":null}\n\n'
+        b'"param":null}\n\n',
+    ),
+    Dialect.GENERATE: (
+        b'data: {"error":{"code":503,"message":"too much","status":"UNAVAILABLE"}}\r\n\r\n',
+        b'{\n  "error": {\n    "code": 503,\n    "message": "too much",\n    "status": "UNAVAILABLE"\n  }\n}\n',
+        b'[{"error":{"code":503,"message":"too much","status":"UNAVAILABLE"}}]',
     ),
 }
-"""In-band errors of upstreams."""
+"""In-band errors of upstreams, in each form that a dialect has."""
 
 
 def chunk(data: bytes) -> bytes:
@@ -131,7 +138,7 @@ async def _garbage(line: Line, case: Case, chance: random.Random) -> bool:
 
 async def _error_event(line: Line, case: Case, chance: random.Random) -> bool:
     await _begin(line, case, chance)
-    await line.send(chunk(ERRORS[line.dialect]) + LAST_CHUNK)
+    await line.send(chunk(chance.choice(ERRORS[line.dialect])) + LAST_CHUNK)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -24,14 +25,20 @@ NAMES = {
         "annotations arguments_in_done call_only_in_output comments compaction hosted_calls reasoning_twice refusal"
         " text text_after_tool text_beside_tool thinking_text_tool token_cap two_messages two_parts two_tools unicode"
     ),
+    Dialect.GENERATE: (
+        "blocked_prompt cached_and_tool_tokens code_execution filtered_after_text grounding late_signature"
+        " streamed_arguments text thinking_tool token_cap token_cap_in_thinking two_tools unix_lines usage_after_finish"
+    ),
 }
 """Streams of each dialect that are whole and correct; texts, reasoning, calls, refusals, and what vendors add."""
 _TERMINAL = {
     Dialect.CHAT: (b'"finish_reason":"', b'"finish_reason": "'),
     Dialect.MESSAGES: (b'"message_stop"',),
     Dialect.RESPONSES: (b'"response.completed"', b'"response.incomplete"'),
+    Dialect.GENERATE: (b'"finishReason":"', b'"blockReason":"'),
 }
 """The content of the frame after which a stream is whole."""
+_FRAME = re.compile(rb"\n*(.+?\r?\n\r?\n)", re.DOTALL)
 _STOP_REASON = (b'"stop_reason":"', b'"stop_reason": "')
 """The content of the frame after which a Messages stream that ends as HTTP has it is read as whole."""
 
@@ -53,7 +60,7 @@ class Recording:
     @classmethod
     def of(cls, dialect: Dialect, name: str, data: bytes) -> Recording:
         """Find the frames of a stream, and the one that ends it."""
-        frames = [frame + b"\n\n" for frame in data.replace(b"\r\n", b"\n").split(b"\n\n") if frame.strip()]
+        frames = _FRAME.findall(data)
         ends = tuple(accumulate(map(len, frames)))
         stops = [end for frame, end in zip(frames, ends, strict=True) if _has(frame, _TERMINAL[dialect])]
         whole = stops[0]

@@ -33,7 +33,7 @@ class Upstream:
     @property
     def url(self) -> str:
         """The base URL."""
-        return f"http://127.0.0.1:{self.port}" + ("" if self.dialect is Dialect.MESSAGES else "/v1")
+        return f"http://127.0.0.1:{self.port}/{self.dialect.facts.version}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
