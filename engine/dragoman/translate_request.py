@@ -90,10 +90,8 @@ def translate(
     passthrough = direction.passthrough
     if passthrough and not profile.rewrite and stored is None and _takes(direction.client, profile, body, payload):
         check_keys(body, payload)
-        family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
-        sign = profile.signed_calls
-        body = restore(direction.client, body, payload, family, losses, strip_noise=strip, sign=sign)
+        body = restore(direction.client, body, payload, profile, losses, strip_noise=strip)
         if profile.refused_fields:
             body = without_refused(body, payload, profile.refused_fields, direction.client.dialect, losses)
         losses.stop_rejecting()

@@ -94,7 +94,7 @@ def _refused(served: Served, upstream: str) -> str:
     """Return what the upstream did not take, unless it was asked to fail: such a request is the gateway's mistake."""
     for received in served.requests:
         body = received.body if isinstance(received.body, dict) else {}
-        if received.status < 400 or "sim-error" in str(body.get("model")):
+        if received.status < 400 or "sim-error" in f"{body.get('model')} {received.path}":
             continue
         try:
             check(upstream, body, received.headers, verify=True)

@@ -121,6 +121,19 @@ def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
     assert losses == {LossCode.REASONING_FOREIGN: 3}
 
 
+def test_T11_texts_of_a_chat_model_do_not_go_to_openai() -> None:
+    """A session that was at Claude and at a Chat server: OpenAI takes no text in a reasoning item (`content` must be
+    empty), and no other upstream's."""
+    plain = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+    stored = {"type": "reasoning", "id": "rs_2", "summary": []}
+    turns = [turn_of(RESPONSES, "claude"), [plain, CALL], [stored, CALL]]
+    wire, losses = sent(RESPONSES, "openai", history(RESPONSES, *turns))
+    assert [item for item in wire["input"] if item.get("type") == "reasoning"] == [stored]
+    assert losses == {LossCode.REASONING_FOREIGN: 1, LossCode.REASONING_UNSIGNED: 1}
+    wire, _ = sent(RESPONSES, "vllm", history(RESPONSES, *turns))
+    assert plain in wire["input"]
+
+
 def test_T15_reasoning_content_finds_its_way_back_through_codex() -> None:
     """The upstream demands `reasoning_content` back on tool turns; the bridge lost it (anthropics/claude-code#37485,
     lidge-jun/opencodex#994). Codex returns the item with `content: null`, and others trim more of it."""

@@ -11,6 +11,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.dialects.shared.stream_writer import StreamWriter
 from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.grammar.checker import Grammar
@@ -48,9 +49,10 @@ class Codec:
     """The paths at which payloads of a stream name the model."""
     conversation: tuple[str, ...] = ("prompt_cache_key",)
     """The path at which a request may name its conversation."""
-    restore_reasoning: Callable[[Any, str, Losses], bool] | None = None
+    restore_reasoning: Callable[[Any, Profile, Losses], bool] | None = None
     """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
-    dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
+    dialect, and drops the unsigned reasoning that its profile does not take. Returns True if there was any. None if
+    clients of the dialect send none back."""
     sign_history: Callable[[Any, Losses], bool] | None = None
     """Signs the calls in a request of this dialect for upstreams that reject unsigned ones, in place at the top level.
     Returns True if there were any. None if no upstream of the dialect does."""

@@ -135,7 +135,7 @@ class _Parts:
         """Return the parts of the last chunk: an empty text, which is signed if the reply has no call."""
         if self._signed or not self._written:
             return [{"text": ""}]
-        return [{"text": "", "thoughtSignature": _signature(f"text {self._written}")}]
+        return [{"text": "", "thoughtSignature": text_signature(self._written)}]
 
 
 def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
@@ -209,6 +209,11 @@ def error_of(message: str) -> Json:
 def call_signature(name: str, arguments: object) -> str:
     """Return the signature of a call, which no other call has."""
     return _signature(f"call {name} {orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS).decode()}")
+
+
+def text_signature(text: str) -> str:
+    """Return the signature of the text of a reply without calls."""
+    return _signature(f"text {text}")
 
 
 def _signature(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.render_generate import call_signature
+from dragoman_server.simulator.render_generate import call_signature, text_signature
 from oracles.requests.json_rules import words
 
 SKIP = "skip_thought_signature_validator"
@@ -50,8 +50,7 @@ _STOPS = 5
 def check_request(body: Json, *, counting: bool = False, verify: bool = False) -> None:
     """Raise RequestRejected if the real API would answer 400.
 
-    `counting` is True for a request of `countTokens`. `verify` also rejects signatures of calls that the simulator did
-    not make.
+    `counting` is True for a request of `countTokens`. `verify` also rejects signatures that the simulator did not make.
     """
     if counting:
         _known(body, words("contents generateContentRequest"), "")
@@ -204,3 +203,7 @@ def _check_signatures(contents: list[Json], *, verify: bool) -> None:
             )
             own = call_signature(call["name"], call.get("args", {}))
             _require(not verify or signature in (None, SKIP, own), "Thought signature is not valid")
+        texts = [part for part in content["parts"] if "text" in part and not part.get("thought")]
+        own = text_signature("".join(part["text"] for part in texts))
+        for part in texts:
+            _require(not verify or part.get("thoughtSignature") in (None, own), "Thought signature is not valid")

@@ -11,7 +11,9 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.errors import ClientRequestError
 from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile
 
+PROFILE = Profile()
 BODY = b'{ "model" : "m",  "max_tokens": 1.0, "messages": [] }'
 
 
@@ -30,7 +32,7 @@ def test_only_the_name_of_the_model_changes() -> None:
 @pytest.mark.parametrize("dialect", Dialect)
 def test_bytes_without_an_envelope_are_unchanged(dialect: Dialect) -> None:
     losses = Losses()
-    assert restore(CODECS[dialect], BODY, json.loads(BODY), "f", losses, strip_noise=True) is BODY
+    assert restore(CODECS[dialect], BODY, json.loads(BODY), PROFILE, losses, strip_noise=True) is BODY
     assert not losses
 
 
@@ -39,6 +41,6 @@ def test_the_billing_line_of_claude_code_is_dropped_if_noise_is() -> None:
     body = json.dumps({"model": "m", "system": [{"type": "text", "text": line}], "messages": []}).encode()
     payload = json.loads(body)
     codec = CODECS[Dialect.MESSAGES]
-    assert restore(codec, body, payload, "f", Losses(), strip_noise=False) is body
-    assert line.encode() not in restore(codec, body, payload, "f", Losses(), strip_noise=True)
+    assert restore(codec, body, payload, PROFILE, Losses(), strip_noise=False) is body
+    assert line.encode() not in restore(codec, body, payload, PROFILE, Losses(), strip_noise=True)
     assert payload == json.loads(body), "the caller's payload is unchanged"

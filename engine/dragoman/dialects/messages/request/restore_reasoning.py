@@ -6,34 +6,37 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import without_envelopes
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.losses import LossCode, Losses
+from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import unwrap
 
 _PROOF = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-def restore_reasoning(body: Json, family: str, losses: Losses) -> bool:
-    """Restore the enveloped thinking of this family; drop that of others and enveloped citations.
+def restore_reasoning(body: Json, profile: Profile, losses: Losses) -> bool:
+    """Restore the enveloped thinking of the upstream's family; drop that of others and enveloped citations.
 
-    A message without any other content is dropped too, because the API rejects empty content. The messages of `body`
+    Thinking without a signature, which a Chat model made, is dropped too for an upstream that verifies signatures. A
+    message without any other content is dropped too, because the API rejects empty content. The messages of `body`
     are replaced, not changed. The body may be malformed: the upstream rejects it then.
 
     Args:
         body: the parsed request, changed at its top level.
-        family: the endpoint family of the upstream.
+        profile: the profile of the upstream.
         losses: where dropped blocks are recorded.
 
     Returns:
-        True if there was an envelope.
+        True if anything was restored or dropped.
     """
     messages = body.get("messages")
     if type(messages) is not list:
         return False
     found = False
+    restorer = _Restorer(profile, losses)
     kept: list[object] = []
     for number, message in enumerate(messages):
         content = message.get("content") if type(message) is dict else None
         if type(content) is list:
-            blocks = _restored_blocks(content, ("messages", number, "content"), family, losses)
+            blocks = restorer.restored(content, ("messages", number, "content"))
             if blocks is not None:
                 found = True
                 if not blocks:
@@ -81,29 +84,37 @@ def _blocks(message: object, role: str) -> list[Json]:
     return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
-def _restored_blocks(
-    content: list[object], at: tuple[str | int, ...], family: str, losses: Losses
-) -> list[object] | None:
-    """Return the blocks that may be sent, or None if there was no envelope among them."""
-    blocks: list[object] = []
-    found = False
-    for index, block in enumerate(content):
-        if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
-            own = without_envelopes(given)
-            if len(own) < len(given):
-                found = True
-                losses.add(LossCode.CITATIONS, (*at, index))
-                block = {key: value for key, value in block.items() if key != "citations"} | (
-                    {"citations": own} if own else {}
-                )
-        proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
-        envelope = unwrap(proof) if type(proof) is str else None
-        if envelope is None:
-            blocks.append(block)
-            continue
-        found = True
-        if envelope.dialect == DIALECT and envelope.family == family:
-            blocks.append(envelope.block)
-        else:
-            losses.add(LossCode.REASONING_FOREIGN, (*at, index))
-    return blocks if found else None
+class _Restorer:
+    """Restores the content of messages for one upstream."""
+
+    def __init__(self, profile: Profile, losses: Losses) -> None:
+        self._family = profile.family or DIALECT
+        self._verified = profile.thinking_replay == "verify"
+        self._losses = losses
+
+    def restored(self, content: list[object], at: tuple[str | int, ...]) -> list[object] | None:
+        """Return the blocks that may be sent, or None if all of them may."""
+        blocks: list[object] = []
+        found = False
+        for index, block in enumerate(content):
+            if type(block) is dict and block.get("type") == "text" and type(given := block.get("citations")) is list:
+                own = without_envelopes(given)
+                if len(own) < len(given):
+                    found = True
+                    self._losses.add(LossCode.CITATIONS, (*at, index))
+                    block = {key: value for key, value in block.items() if key != "citations"} | (
+                        {"citations": own} if own else {}
+                    )
+            proof = block.get(_PROOF.get(str(block.get("type")), "")) if type(block) is dict else None
+            envelope = unwrap(proof) if type(proof) is str else None
+            if envelope is None and not (proof == "" and self._verified):
+                blocks.append(block)
+                continue
+            found = True
+            if envelope is None:
+                self._losses.add(LossCode.REASONING_UNSIGNED, (*at, index))
+            elif envelope.dialect == DIALECT and envelope.family == self._family:
+                blocks.append(envelope.block)
+            else:
+                self._losses.add(LossCode.REASONING_FOREIGN, (*at, index))
+        return blocks if found else None

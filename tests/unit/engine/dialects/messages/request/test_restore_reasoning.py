@@ -27,6 +27,7 @@ Json = dict[str, Any]
 ROW = direction("messages", "messages")
 CLAUDE = builtin_profile("messages").replace({"family": "claude"})
 OWN = {"type": "thinking", "thinking": "Größer  than\n", "signature": "EqQBCkYIBxgCKkDD/+=="}
+UNSIGNED = {"type": "thinking", "thinking": "Hm", "signature": ""}
 REDACTED = {"type": "redacted_thinking", "data": "EmwKAhgB"}
 TEXT = {"type": "text", "text": "Yes"}
 CALL = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
@@ -100,6 +101,20 @@ def test_a_message_that_was_empty_before_is_the_upstreams_to_judge() -> None:
     assert body["messages"] == [USER, stated(), stated(OWN), USER]
 
 
+@pytest.mark.parametrize(("replay", "kept"), [("verify", [TEXT]), ("own_required", [UNSIGNED, TEXT])])
+def test_unsigned_thinking_beside_envelopes_stays_behind_where_signatures_are_verified(
+    replay: str, kept: list[Json]
+) -> None:
+    """A Chat model made it: Claude answers "Invalid `signature` in `thinking` block"."""
+    messages = [USER, stated(carried(OWN, "deepseek"), CALL), RESULT, stated(UNSIGNED, TEXT), USER, stated(UNSIGNED)]
+    body: Json = {"messages": messages}
+    losses = Losses()
+    assert restore_reasoning(body, CLAUDE.replace({"thinking_replay": replay}), losses)
+    assert body["messages"][3]["content"] == kept
+    assert len(body["messages"]) == (5 if replay == "verify" else 6), "a message of nothing else is left out"
+    assert losses.counts.get(LossCode.REASONING_UNSIGNED, 0) == (2 if replay == "verify" else 0)
+
+
 def test_a_strict_request_is_refused() -> None:
     with pytest.raises(ClientRequestError, match=r"messages\[1\].content\[0\].*reasoning_foreign"):
         passed(USER, stated(carried(OWN, "deepseek")), USER, knobs=Knobs(on_loss="reject"))
@@ -131,7 +146,7 @@ def test_the_callers_body_stays_as_it_is() -> None:
 )
 def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
     body = {"messages": messages}
-    assert not restore_reasoning(body, "claude", Losses())
+    assert not restore_reasoning(body, CLAUDE, Losses())
     assert body == {"messages": messages}
 
 
@@ -224,9 +239,8 @@ def test_foreign_reasoning_never_becomes_a_thinking_block(replay: str) -> None:
 
 
 def test_a_server_that_signs_nothing_gets_its_blocks_back_and_claude_does_not() -> None:
-    unsigned = {"type": "thinking", "thinking": "Hm", "signature": ""}
     own_required = CLAUDE.replace({"thinking_replay": "own_required"})
-    assert write(brought(unsigned), profile=own_required)["messages"][1]["content"] == [unsigned, CALL]
+    assert write(brought(UNSIGNED), profile=own_required)["messages"][1]["content"] == [UNSIGNED, CALL]
     losses = Losses()
-    assert write(brought(unsigned), losses=losses)["messages"][1]["content"] == [CALL]
+    assert write(brought(UNSIGNED), losses=losses)["messages"][1]["content"] == [CALL]
     assert losses.counts == {LossCode.REASONING_UNSIGNED: 1}
