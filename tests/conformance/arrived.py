@@ -15,6 +15,10 @@ def tools(upstream: str, body: Any) -> list[tuple[str, str, Any]]:
             return [(tool["name"], tool["description"], tool["parameters"]) for tool in plain]
         case "messages":
             return [(tool["name"], tool["description"], tool["input_schema"]) for tool in body["tools"]]
+        case "generate":
+            [declared] = body["tools"]
+            functions = declared["functionDeclarations"]
+            return [(tool["name"], tool["description"], tool["parametersJsonSchema"]) for tool in functions]
         case _:
             assert [tool["strict"] for tool in body["tools"]] == [False] * len(body["tools"])
             return [(tool["name"], tool["description"], tool["parameters"]) for tool in body["tools"]]
@@ -23,6 +27,10 @@ def tools(upstream: str, body: Any) -> list[tuple[str, str, Any]]:
 def images(upstream: str, body: Any) -> list[str]:
     """The base64 of the pictures of the last user message."""
     found: list[str] = []
+    if upstream == "generate":
+        pictures = [part["inlineData"] for part in body["contents"][-1]["parts"] if "inlineData" in part]
+        assert {picture["mimeType"] for picture in pictures} == {"image/png"}
+        return [picture["data"] for picture in pictures]
     last = (body["input"] if upstream == "responses" else body["messages"])[-1]
     for part in last["content"]:
         match part["type"]:
@@ -39,7 +47,7 @@ def images(upstream: str, body: Any) -> list[str]:
 
 
 def schema(upstream: str, body: Any) -> Any:
-    """The asked schema; on the OpenAI dialects it is named and strict."""
+    """The requested schema; on the OpenAI dialects it is named and strict."""
     match upstream:
         case "chat":
             form = body["response_format"]["json_schema"]
@@ -47,6 +55,9 @@ def schema(upstream: str, body: Any) -> Any:
         case "messages":
             assert set(body["output_config"]["format"]) == {"type", "schema"}
             return body["output_config"]["format"]["schema"]
+        case "generate":
+            assert body["generationConfig"]["responseMimeType"] == "application/json"
+            return body["generationConfig"]["responseJsonSchema"]
         case _:
             form = body["text"]["format"]
             assert form["type"] == "json_schema"
@@ -57,7 +68,14 @@ def schema(upstream: str, body: Any) -> Any:
 
 def cap(upstream: str, body: Any) -> int | None:
     """The output cap."""
-    name = {"chat": "max_completion_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}[upstream]
+    if upstream == "generate":
+        body = body.get("generationConfig", {})
+    name = {
+        "generate": "maxOutputTokens",
+        "chat": "max_completion_tokens",
+        "messages": "max_tokens",
+        "responses": "max_output_tokens",
+    }[upstream]
     value: int | None = body.get(name)
     return value
 
@@ -73,6 +91,8 @@ def effort(upstream: str, body: Any) -> str | None:
         case "messages":
             assert body["thinking"]["type"] == "adaptive"
             value = body["output_config"]["effort"]
+        case "generate":
+            value = body["generationConfig"]["thinkingConfig"]["thinkingLevel"].lower()
         case _:
             value = body["reasoning"]["effort"]
     return value
@@ -80,7 +100,14 @@ def effort(upstream: str, body: Any) -> str | None:
 
 def stops(upstream: str, body: Any) -> list[str]:
     """The stop sequences."""
-    value = body.get({"chat": "stop", "messages": "stop_sequences", "responses": "stop"}[upstream]) or []
+    if upstream == "generate":
+        body = body["generationConfig"]
+    value = (
+        body.get(
+            {"generate": "stopSequences", "chat": "stop", "messages": "stop_sequences", "responses": "stop"}[upstream]
+        )
+        or []
+    )
     return [value] if isinstance(value, str) else list(value)
 
 
@@ -93,6 +120,10 @@ def results(upstream: str, body: Any) -> list[tuple[str, str]]:
         case "messages":
             blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
             return [(b["tool_use_id"], b["content"]) for b in blocks if b["type"] == "tool_result"]
+        case "generate":
+            parts = [part for content in body["contents"] for part in content["parts"]]
+            responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
+            return [(each["id"], each["response"]["output"]) for each in responses]
         case _:
             outputs = [item for item in body["input"] if item.get("type") == "function_call_output"]
             return [(item["call_id"], item["output"]) for item in outputs]
@@ -106,5 +137,8 @@ def reasoning(upstream: str, body: Any) -> list[Any]:
         case "messages":
             blocks = [b for m in body["messages"] if isinstance(m["content"], list) for b in m["content"]]
             return [b for b in blocks if b["type"] == "thinking"]
+        case "generate":  # signatures, without the reasoning
+            parts = [part for content in body["contents"] for part in content["parts"]]
+            return [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
         case _:
             return [item for item in body["input"] if item.get("type") == "reasoning"]

@@ -57,7 +57,8 @@ def before(r: Round) -> None:
     assert trouble is not None
     assert _reported(trouble) == BY_CLIENT[r.client][r.script]
     assert r.received.text == ""
-    assert (trouble.request_id or "").startswith("req_sim")
+    # Google's replies have no id in a header: the gateway's own takes its place.
+    assert (trouble.request_id or "").startswith("req_" if r.upstream == "generate" else "req_sim")
     waits = r.script in ("sim-error-429", "sim-error-503", "sim-error-529")
     assert trouble.retry_after == (str(RETRY_AFTER) if waits else None), "T-78: without it agents retry for ever"
     if r.script != "sim-error-401":  # about the gateway's own key
@@ -84,7 +85,7 @@ def _broken(r: Round, kind: str) -> None:
             assert trouble.code == ("server_is_overloaded" if kind == "overloaded" and not typed else "server_error")
     assert received.finish is None
     assert received.text == ANSWER
-    if "tools" in r.script:
+    if "tools" in r.script and r.upstream != "generate":  # whose calls come whole
         [call] = received.calls
         assert call.arguments == HALF, "what the model had said, and no bracket more"
         with pytest.raises(json.JSONDecodeError):

@@ -1,6 +1,6 @@
 """The table of cases: what is asked, which script the upstream plays, and what every client must have read.
 
-One judge per case serves all nine directions, streamed and whole. Where the dialects legitimately differ, `differs`
+One judge per case serves all twelve directions, streamed and whole. Where the dialects legitimately differ, `differs`
 states how; where a case has no meaning, `absent` states why; and the printed matrix carries both as footnotes.
 """
 
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conformance import broken, replies
-from conformance.rounds import DIALECTS, City, Round
+from conformance.rounds import DIALECTS, UPSTREAMS, City, Round
 from conformance.samples import PNG
 from conformance.speaker import Ask
 
 NO_STOPS = "Responses has no stop sequences, so its clients cannot ask for one."
 NO_TERMINAL = "A whole reply has no terminal event that could be missing."
+WHOLE_CALLS = "Gemini's calls come whole: of one that is cut nothing is shown."
 ONE_PIECE = "A whole reply comes in one piece: its calls are not interleaved, but both are there."
 
 
@@ -48,6 +49,8 @@ def _stops_absent(client: str, upstream: str, mode: str) -> str | None:
 def _stops_differ(client: str, upstream: str, mode: str) -> str | None:
     if client == "responses":
         return None
+    if (client, upstream) == ("messages", "generate"):
+        return "Gemini reports neither that a sequence matched nor which: the stop reason is `end_turn`."
     if upstream == "responses":
         noted = "The upstream cannot stop on a sequence: the gateway cuts the text itself."
         if mode == "whole":
@@ -69,13 +72,33 @@ def _one_piece(client: str, upstream: str, mode: str) -> str | None:
 
 def _failed_reply(client: str, upstream: str, mode: str) -> str | None:
     if mode == "stream":
-        return None
+        return WHOLE_CALLS if upstream == "generate" else None
     if client == upstream == "responses":
         return "Not streamed, the upstream's failure is a 200 with status `failed`, and passes through as that."
     return "Not streamed, the upstream answers with its failure instead: an error status of the client's dialect."
 
 
+def _parallel(client: str, upstream: str, mode: str) -> str | None:
+    return "Gemini cannot switch them off (loss `parallel_calls`)." if upstream == "generate" else None
+
+
+def _off(client: str, upstream: str, mode: str) -> str | None:
+    return "Gemini's newer models think at least a little (loss `effort_floor`)." if upstream == "generate" else None
+
+
+def _unasked(client: str, upstream: str, mode: str) -> str | None:
+    if upstream != "generate":
+        return None
+    return "Gemini shows its reasoning only if the client requests it, and counts nothing that a cache takes."
+
+
+def _cut(client: str, upstream: str, mode: str) -> str | None:
+    return WHOLE_CALLS if upstream == "generate" and mode == "stream" else None
+
+
 def _refused(client: str, upstream: str, mode: str) -> str | None:
+    if upstream == "generate":
+        return "Gemini withholds a reply by a filter: the explanation takes the place of a refusal's text."
     if client == "messages" and upstream != "messages":
         return "Messages has no refusal block: the model's wording is a text block beside stop reason `refusal`."
     if client != "messages" and upstream == "messages":
@@ -90,6 +113,8 @@ def _late(client: str, upstream: str, mode: str) -> str | None:
 
 
 def _cut_call(client: str, upstream: str, mode: str) -> str | None:
+    if upstream == "generate":
+        return WHOLE_CALLS
     if mode == "whole" and client != upstream and client == "messages":
         return (
             "A whole Messages reply has an object for arguments: the call of which half came is left out (`call_cut`)."
@@ -100,6 +125,8 @@ def _cut_call(client: str, upstream: str, mode: str) -> str | None:
 def _proof(client: str, upstream: str, mode: str) -> str | None:
     if client == upstream:
         return None
+    if upstream == "generate" and client != "chat":
+        return "Gemini signs the first call: its signature is in a reasoning block of its own, in front of the call."
     if client == "chat":
         return "Chat has no place for a signature: the reasoning is shown, and left out when it comes back."
     if upstream == "chat":
@@ -119,7 +146,14 @@ CASES: tuple[Case, ...] = (
         differs=_one_piece,
         reports="T01_T02_T03",
     ),
-    Case("parallel calls switched off", ("sim-parallel",), replies.no_parallel, Ask(tools=True, parallel=False)),
+    Case(
+        "parallel calls switched off",
+        ("sim-parallel",),
+        replies.no_parallel,
+        Ask(tools=True, parallel=False),
+        _never,
+        _parallel,
+    ),
     Case(
         "reasoning, text, call",
         ("sim-thinking",),
@@ -128,7 +162,9 @@ CASES: tuple[Case, ...] = (
         differs=_proof,
         reports="T12_T14",
     ),
-    Case("reasoning switched off", ("sim-thinking",), replies.not_thinking, Ask(tools=True, effort="none")),
+    Case(
+        "reasoning switched off", ("sim-thinking",), replies.not_thinking, Ask(tools=True, effort="none"), _never, _off
+    ),
     Case(
         "reasoning replayed with results",
         ("sim-thinking",),
@@ -151,7 +187,7 @@ CASES: tuple[Case, ...] = (
         absent=_stops_absent,
         differs=_stops_differ,
     ),
-    Case("cached and reasoning tokens", ("sim-usage",), replies.usage, reports="T30_T31"),
+    Case("cached and reasoning tokens", ("sim-usage",), replies.usage, differs=_unasked, reports="T30_T31"),
     Case("empty reply", ("sim-empty",), replies.empty),
     Case("image", ("sim-text",), replies.image, Ask(image=PNG)),
     Case("structured output", ("sim-json",), replies.structured, Ask(schema=City)),
@@ -169,7 +205,7 @@ CASES: tuple[Case, ...] = (
         differs=_failed_reply,
         reports="T22",
     ),
-    Case("cut", ("sim-cut", "sim-cut-tools"), broken.cut, Ask(tools=True), reports="T23"),
+    Case("cut", ("sim-cut", "sim-cut-tools"), broken.cut, Ask(tools=True), differs=_cut, reports="T23"),
     Case("reset", ("sim-cut-reset",), broken.reset, Ask(tools=True)),
     Case(
         "missing terminal",
@@ -177,10 +213,11 @@ CASES: tuple[Case, ...] = (
         broken.cut,
         Ask(tools=True),
         absent=_no_terminal,
+        differs=_cut,
         reports="T20",
     ),
 )
-DIRECTIONS = [(client, upstream) for client in DIALECTS for upstream in DIALECTS]
+DIRECTIONS = [(client, upstream) for client in DIALECTS for upstream in UPSTREAMS]
 MODES = ("stream", "whole")
 
 

@@ -1,4 +1,4 @@
-"""The judges of replies that come to their end: each one for all nine directions, streamed and whole."""
+"""The judges of replies that come to their end: each one for all twelve directions, streamed and whole."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from conformance.judges import ANSWER, CHAT_TOOLS, REASONING, REFUSED
 from conformance.rounds import RESULTS, City, Round
 from conformance.samples import PNG
 from conformance.speaker import Spent
+from dragoman_server.simulator.render_generate import call_signature
+from oracles.requests.generate import SKIP
 
 LATE = "The answer was stopped by a safety classifier."
+WITHHELD = "The upstream withheld the reply (SAFETY)."
 OSLO = ("get_weather", {"city": "Oslo"})
 CET = ("get_time", {"tz": "CET"})
 TAG = "dgm1."
@@ -42,8 +45,9 @@ def _check(r: Round, finish: str, *, text: str = "", reasoning: str = "", calls:
     assert len({call.id for call in received.calls}) == len(calls)
     assert received.finish == FINISH[finish][r.client]
     for body in r.bodies:
-        assert body["model"] == r.script
-        assert bool(body.get("stream")) is r.streamed
+        if r.upstream != "generate":  # whose path has both
+            assert body["model"] == r.script
+            assert bool(body.get("stream")) is r.streamed
         if not r.same:
             _check_cross(r, body)
 
@@ -55,6 +59,8 @@ def _check_cross(r: Round, body: Any) -> None:
             assert (body.get("stream_options") or {}).get("include_usage") is (True if r.streamed else None)
         case "messages":
             assert body["max_tokens"] > 0, "Messages demands a cap"
+        case "generate":
+            assert not {"model", "stream"} & body.keys(), "Google refuses fields that it does not know"
         case _:
             assert body["store"] is False, "Responses keeps what nobody asked it to keep"
 
@@ -65,9 +71,22 @@ def _tokens(r: Round, output: int, *, reasoning: int = 0, written: int = 0) -> N
 
 
 def _order(r: Round, *kinds: str) -> None:
-    """Of a whole Chat reply nothing reports it."""
+    """Of a whole Chat reply nothing reports it. Gemini's signature is reasoning where its part is signed."""
+    if r.upstream == "generate" and r.client != "chat":
+        kinds = _with_signature(r, kinds)
     if r.client != "chat" or r.streamed:
         assert r.received.order == list(kinds)
+
+
+def _with_signature(r: Round, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """The kinds with the block that carries a signature: in front of the first call, or of the text of a whole reply,
+    or behind that of a stream."""
+    if "call" in kinds:
+        first = kinds.index("call")
+        return *kinds[:first], "reasoning", *kinds[first:]
+    if not r.streamed:
+        return kinds if kinds[:1] == ("reasoning",) else ("reasoning", *kinds)
+    return *kinds, "reasoning"
 
 
 def text(r: Round) -> None:
@@ -85,7 +104,7 @@ def one_call(r: Round) -> None:
     _order(r, "text", "call")
     _declared(r)
     [call] = r.received.calls
-    assert call.id.startswith("toolu_" if r.upstream == "messages" else "call_")
+    assert call.id.startswith({"messages": "toolu_", "generate": ""}.get(r.upstream, "call_"))
 
 
 def _declared(r: Round) -> None:
@@ -106,8 +125,9 @@ def two_calls(r: Round) -> None:
     if r.streamed:
         order = r.received.fragments
         assert set(order) == {0, 1}
-        in_turn = r.client != "responses" and not r.same
-        assert order.count(0) >= 3
+        whole = r.upstream == "generate"
+        in_turn = whole or (r.client != "responses" and not r.same)
+        assert order.count(0) >= (1 if whole else 3)
         assert order.count(1) >= (1 if in_turn else 3)
         assert (order == sorted(order)) is in_turn, "else they come as the upstream interleaved them"
     assert "parallel_tool_calls" not in r.sent or r.sent["parallel_tool_calls"] is True
@@ -115,10 +135,11 @@ def two_calls(r: Round) -> None:
 
 def no_parallel(r: Round) -> None:
     """One call at most was asked for, in the upstream's own words."""
-    _check(r, "tool_calls", text="Looking up both.", calls=(OSLO,))
+    both = r.upstream == "generate"  # which has no such switch
+    _check(r, "tool_calls", text="Looking up both.", calls=(OSLO, CET) if both else (OSLO,))
     if r.upstream == "messages":
         assert r.sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
-    else:
+    elif not both:
         assert r.sent["parallel_tool_calls"] is False
 
 
@@ -139,8 +160,8 @@ def thinking(r: Round) -> None:
 def not_thinking(r: Round) -> None:
     """Switched off explicitly, in the upstream's own words."""
     _check(r, "tool_calls", text="I will look it up.", calls=(OSLO,))
-    assert arrived.effort(r.upstream, r.sent) == "none"
-    assert r.received.proof == ""
+    assert arrived.effort(r.upstream, r.sent) == ("low" if r.upstream == "generate" else "none")
+    assert bool(r.received.proof) is (r.upstream == "generate" and r.client != "chat")
 
 
 def replayed(r: Round) -> None:
@@ -149,6 +170,9 @@ def replayed(r: Round) -> None:
     assert r.first is not None
     assert arrived.results(r.upstream, r.sent) == [(r.first.calls[0].id, RESULTS[0])]
     replay = arrived.reasoning(r.upstream, r.sent)
+    if r.upstream == "generate":
+        assert replay == [SKIP if r.client == "chat" else call_signature(*OSLO)]
+        return
     if "chat" in (r.client, r.upstream):
         assert replay == ([REASONING] if r.same else [])
         return
@@ -174,8 +198,8 @@ def results(r: Round) -> None:
 def refusal(r: Round) -> None:
     """A refusal is a result, not an error (mapping §9.3; knob `refusal_terminal`)."""
     wording = REFUSED if r.client == "messages" != r.upstream else ""
-    _check(r, "refusal", text=wording)
-    _tokens(r, 0 if r.upstream == "messages" else 2)
+    _check(r, "filtered" if r.upstream == "generate" else "refusal", text=wording)
+    _tokens(r, 0 if r.upstream in ("messages", "generate") else 2)
     assert r.received.refusal == REFUSED
 
 
@@ -183,7 +207,7 @@ def late_refusal(r: Round) -> None:
     """A filter that stopped an answer is never a clean end."""
     _check(r, "filtered", text="Step one is to")
     _tokens(r, 2)
-    noted = LATE if r.upstream == "messages" else ""
+    noted = LATE if r.upstream == "messages" else WITHHELD if (r.client, r.upstream) == ("messages", "generate") else ""
     if r.client == "chat" and r.streamed:
         noted = ""
     assert r.received.refusal == noted
@@ -205,6 +229,9 @@ def truncated_call(r: Round) -> None:
     if not r.streamed and not r.same and r.client == "messages":
         assert received.calls == []
         return
+    if r.upstream == "generate":
+        assert received.calls == []
+        return
     [call] = received.calls
     assert call.name == "get_weather"
     # A whole Messages reply has an object, so the simulated model loses what it had stated; none are made up.
@@ -215,7 +242,7 @@ def truncated_call(r: Round) -> None:
 
 def stopped(r: Round) -> None:
     """The text before the sequence, of which no character shows; Messages reports the sequence if it is known."""
-    noted = not (r.client == "messages" and r.upstream == "chat")
+    noted = not (r.client == "messages" and r.upstream in ("chat", "generate"))
     _check(r, "stop_sequence" if noted else "end", text="one, two, three")
     assert r.received.stop == ("###" if r.client == "messages" and noted else None)
     assert arrived.stops(r.upstream, r.sent) == ([] if r.upstream == "responses" else list(r.ask.stops))
@@ -233,6 +260,10 @@ def stopped(r: Round) -> None:
 
 def usage(r: Round) -> None:
     """Read from a cache, written to one, and spent on reasoning: no count is lost or counted twice."""
+    if r.upstream == "generate":
+        _check(r, "end", text="It adds up.")
+        _tokens(r, 5, reasoning=2)
+        return
     _check(r, "end", text="It adds up.", reasoning="Counting tokens")
     _tokens(r, 5, reasoning=2, written=3)
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conformance.served import PATHS, Served, model_at
+from conformance.served import Served, model_at, path_at
 from conformance.speaker import Ask, Call, Received, Speaker
 
 DIALECTS = ("chat", "messages", "responses")
-OVERLOADED = {"chat": 503, "messages": 529, "responses": 503}
+"""The dialects of clients."""
+UPSTREAMS = (*DIALECTS, "generate")
+OVERLOADED = {"chat": 503, "messages": 529, "responses": 503, "generate": 503}
 """The status by which each vendor states that it is overloaded."""
 RESULTS = ("-3 °C, sunny ☀", "09:30")
 
@@ -62,7 +64,8 @@ async def play(
         ask = replace(ask, after=first, results=RESULTS[: len(first.calls)])
     served.requests.clear()
     received = await _receive(speaker, mode, model, ask)
-    assert {request.path for request in served.requests} == {PATHS[upstream]}
+    path = path_at(upstream, script, streamed=mode == "stream")
+    assert {request.path for request in served.requests} == {path}
     bodies = [request.body for request in served.requests]
     assert all(body == bodies[0] or _but_usage(body) == _but_usage(bodies[0]) for body in bodies)
     return Round(speaker.dialect, upstream, mode == "stream", script, model, ask, received, bodies, first)

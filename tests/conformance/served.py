@@ -50,6 +50,13 @@ class Served:
         return request.body
 
 
+def path_at(upstream: str, script: str, *, streamed: bool) -> str:
+    """The path of a request to an upstream. Gemini's has the model and the choice of a stream."""
+    if upstream != "generate":
+        return PATHS[upstream]
+    return f"/v1beta/models/{script}:{'streamGenerateContent' if streamed else 'generateContent'}"
+
+
 def model_at(upstream: str, script: str) -> str:
     """The name by which the simulated configuration plays a script in a dialect: `chat/sim-text`."""
     return f"{upstream}/{script}"
