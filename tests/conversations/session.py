@@ -13,7 +13,7 @@ import orjson
 from conversations.clients import CLIENTS
 from conversations.script import NATIVE, Step, script
 from conversations.upstreams import Call, answer
-from dragoman import Direction, Translation, builtin_profile, direction, translate
+from dragoman import Direction, Knobs, Translation, builtin_profile, direction, translate
 from dragoman.gateway import ReplyOptions
 
 Json = dict[str, Any]
@@ -63,10 +63,14 @@ def _turn(row: Direction, body: Json, profile: str | None, step: Step, lost: Cou
     raw = orjson.dumps(body)
     known = builtin_profile(row.upstream.dialect, profile)
     request_id = f"req_{step.number}"
-    translation = translate(
-        row, raw, profile=known, upstream_model=MODEL, options=ReplyOptions(created=step.number, request_id=request_id)
-    )
+    options = ReplyOptions(created=step.number, request_id=request_id)
+    translation = translate(row, raw, profile=known, upstream_model=MODEL, knobs=knobs_of(row), options=options)
     return Turn(step, raw, translation, lost)
+
+
+def knobs_of(row: Direction) -> Knobs:
+    """The operator's choices. Gemini takes no instruction among its turns; one at the head would change the prefix."""
+    return Knobs(mid_system="user") if row.upstream.dialect == "generate" else Knobs()
 
 
 def _made(call: Call, translation: Translation) -> Call:

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 HEADERS = {"anthropic-version": "2023-06-01", "anthropic-beta": "context-management-2025-06-27"}
 BREAKPOINT = b',"prompt_cache_breakpoint":{"mode":"explicit"}'
-HISTORY = {"chat": "messages", "messages": "messages", "responses": "input"}
+HISTORY = {"chat": "messages", "messages": "messages", "responses": "input", "generate": "contents"}
 
 PLAYED = [
     ("chat", "messages", None),
@@ -33,8 +33,11 @@ PLAYED = [
     ("responses", "chat", None),
     ("responses", "chat", "compatible"),
     ("responses", "messages", None),
+    ("chat", "generate", None),
+    ("messages", "generate", None),
+    ("responses", "generate", None),
 ]
-"""(client, upstream, profile): all six cross directions, and a model of one's own behind a Chat server."""
+"""(client, upstream, profile): all nine cross directions, and a model of one's own behind a Chat server."""
 
 REASONINGS = sum(bool(step.reasoned) for step in script())
 OWN = sum(bool(step.reasoned) for step in script() if step.number >= NATIVE)
@@ -44,8 +47,13 @@ PICTURES = pictures(script())
 FAILED = sum(act.failed for step in script() for act in step.acts)
 
 FOREIGN = REASONINGS - OWN
+CALLING = sum(bool(step.acts) for step in script())
+UNSIGNED = sum(bool(step.acts) and (step.number < NATIVE or not step.reasoned) for step in script())
+"""Replies with calls that Gemini did not sign."""
+INSTRUCTED = sum(bool(step.instruction) for step in script())
 CLAUDE = {"context_management": 1, "reasoning_mode": 1, "request_noise": 1, "tool_search": 1, "is_error": FAILED}
 """Losses of Claude Code's requests at any other upstream."""
+GEMINI_LOSES_TOO = ("context_management", "request_noise", "tool_search")
 
 LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
     ("chat", "messages", None): {"reasoning_unsigned": REASONINGS - HIDDEN},
@@ -77,11 +85,33 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
         "image_detail": PICTURES,
         "cap_added": 1,
     },
+    ("chat", "generate", None): {
+        "reasoning_unsigned": REASONINGS - HIDDEN,
+        "reasoning_filled": CALLING,
+        "system_demoted": INSTRUCTED,
+    },
+    ("messages", "generate", None): {name: lost for name, lost in CLAUDE.items() if name in GEMINI_LOSES_TOO}
+    | {
+        "cache_hint": 3,
+        "reasoning_foreign": FOREIGN,
+        "reasoning_filled": UNSIGNED,
+        "system_demoted": INSTRUCTED + 1,
+    },
+    ("responses", "generate", None): {
+        "custom_wrapped": 1,
+        "hosted_tool": 1,
+        "verbosity": 1,
+        "reasoning_foreign": FOREIGN,
+        "reasoning_filled": UNSIGNED,
+        "image_detail": PICTURES,
+        "system_demoted": INSTRUCTED,
+    },
 }
 """Losses of the last request, by code. One foreign block is all proof, and a Chat server never made a hidden one."""
 LOST_IN_REPLIES = {
     ("chat", "messages"): {"reasoning_signature": OWN - HIDDEN + 1, "reasoning_encrypted": HIDDEN - 1},
     ("chat", "responses"): {"reasoning_encrypted": OWN},
+    ("chat", "generate"): {"reasoning_signature": OWN},
 }
 """Losses of all replies together: Chat has no place for proofs."""
 
@@ -167,11 +197,14 @@ def everything_arrives(played: Record) -> None:
 
 def own_reasoning_returns(played: Record, upstream: str, none: bool) -> None:
     """An upstream gets its own reasoning back with the very proofs that it made, through clients that know nothing of
-    them. Chat clients have no place for them, and OpenAI's Chat models take none (`none`)."""
+    them. Chat clients have no place for them, and OpenAI's Chat models take none (`none`). Gemini takes its signatures,
+    without the texts."""
     sent = played.sent.decode()
     made = [] if none else [step for step in script() if step.reasoned and step.number >= NATIVE]
     noted = {int(number) for number in re.findall(r"\[#thought-([0-9]+)\]", sent)}
-    assert {number for number in noted if number >= NATIVE} == {step.number for step in made if not step.hidden}
+    assert {number for number in noted if number >= NATIVE} == {
+        step.number for step in made if not step.hidden and upstream != "generate"
+    }
     proofs = [step.number for step in script() if step.wrapped and f'"{step.wrapped}"' in sent]
     assert proofs == ([] if upstream == "chat" else [step.number for step in made])
 

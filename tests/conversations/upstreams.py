@@ -24,7 +24,7 @@ class Call:
 
 def answer(dialect: str, step: Step, calls: list[Call]) -> Json:
     """The reply."""
-    return {"chat": _chat, "messages": _messages, "responses": _responses}[dialect](step, calls)
+    return {"chat": _chat, "messages": _messages, "responses": _responses, "generate": _generate}[dialect](step, calls)
 
 
 def _chat(step: Step, calls: list[Call]) -> Json:
@@ -106,3 +106,21 @@ def _responses_call(call: Call) -> Json:
     if call.custom:
         return {"type": "custom_tool_call", **item, "id": f"ctc_{call.id}", "input": call.arguments}
     return {"type": "function_call", **item, "arguments": call.arguments}
+
+
+def _generate(step: Step, calls: list[Call]) -> Json:
+    """The first call is signed, or the text of a reply without calls; hidden reasoning is a signature only."""
+    parts: list[Json] = []
+    if step.reasoned and not step.hidden:
+        parts.append({"text": step.reasoned, "thought": True})
+    if step.stated:
+        parts.append({"text": step.stated})
+    parts += [
+        {"functionCall": {"id": call.id, "name": call.name, "args": json.loads(call.arguments)}} for call in calls
+    ]
+    if step.wrapped:
+        signed = next(part for part in parts if "functionCall" in part or (not calls and "thought" not in part))
+        signed["thoughtSignature"] = step.wrapped
+    candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 900, "candidatesTokenCount": 41, "thoughtsTokenCount": 9, "totalTokenCount": 950}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "up", "responseId": f"r{step.number}"}
