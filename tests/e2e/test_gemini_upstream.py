@@ -16,6 +16,7 @@ import openai
 import pytest
 from aiohttp import web
 
+from conformance.served import anthropic_sdk
 from dragoman import builtin_profile
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
@@ -158,6 +159,32 @@ async def test_models_tokens_and_keys(entrance: Entrance) -> None:
     assert request.headers["x-goog-api-key"] == "google-key"
     assert "authorization" not in request.headers
     assert counted.input_tokens > 20
+
+
+async def test_vertex_is_asked_in_its_own_form() -> None:
+    """Its path names the publisher, and its question is flat (google-genai's `_CountTokensParameters_to_vertex`)."""
+    arrived: list[tuple[str, Json]] = []
+
+    async def count(request: web.Request) -> web.Response:
+        arrived.append((request.path, await request.json()))
+        return web.json_response({"totalTokens": 31, "totalBillableCharacters": 9})
+
+    app = web.Application()
+    app.router.add_post("/{path:.+}:countTokens", count)
+    place = "/v1/projects/p/locations/global/publishers/google"
+    async with served(app) as (url, _):
+        up = Provider("up", GENERATE, url + place, Secret("key"), profile=builtin_profile("generate"))
+        config = replace(config_for(url, GENERATE), providers={"up": up})
+        async with gate(config) as found, anthropic_sdk(found.url) as sdk:
+            counted = await sdk.messages.count_tokens(model="gemini-3-pro", messages=USER, system="Be short.")
+    assert counted.input_tokens == 31
+    [(path, question)] = arrived
+    assert path == f"{place}/models/gemini-3-pro:countTokens"
+    assert question | {"generationConfig": {}} == {
+        "generationConfig": {},
+        "systemInstruction": {"parts": [{"text": "Be short."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Hi ✨"}]}],
+    }
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 503])

@@ -42,8 +42,11 @@ class PromptDigest:
         return short_repr(self, self.dialect, f"{len(self.turns)} turns")
 
     @classmethod
-    def of(cls, dialect: Dialect, body: bytes) -> PromptDigest:
-        """Return the digest of a request body that is valid in `dialect`."""
+    def of(cls, dialect: Dialect, body: bytes, model: str = "") -> PromptDigest:
+        """Return the digest of a request body that is valid in `dialect`.
+
+        `model` is for a dialect whose bodies do not name it.
+        """
         payload: Mapping[str, object] = loads(body)
         system = dialect.facts.instructions
         conversation = payload.get(dialect.facts.conversation)
@@ -51,7 +54,7 @@ class PromptDigest:
         serialized = [_serialized(entry) for entry in entries]
         return cls(
             dialect,
-            str(payload.get("model")),
+            str(payload.get("model", model)),
             _digest(payload.get("tools")),
             _digest(payload.get(system)) if system else (0, 0),
             array("I", map(crc32, serialized)),

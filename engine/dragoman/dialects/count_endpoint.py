@@ -24,8 +24,8 @@ class CountEndpoint:
     def __repr__(self) -> str:
         return short_repr(self, self.path)
 
-    def question(self, request: Json, model: str) -> Json:
-        """Return the request to count for a complete request of the dialect, to `model`."""
+    def question(self, request: Json, model: str, url: str) -> Json:
+        """Return the request to count, at `url`, for a complete request of the dialect to `model`."""
         return {name: value for name, value in request.items() if name in self.fields}
 
     def read(self, answer: object) -> int | None:

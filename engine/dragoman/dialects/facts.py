@@ -15,20 +15,25 @@ from dragoman.dialects.count_endpoint import CountEndpoint
 from dragoman.errors import ClientRequestError
 from dragoman.short_repr import short_repr
 
+MODEL_FOLDERS: Final = ("models", "tunedModels")
+"""The folders of models in the names of Google's resources."""
+
 
 def path_with(model: str, path: str) -> str:
     """Return a path with the model in the place of `{model}`.
 
-    Clients may name any model, so a slash and a colon are quoted; but `models/x` is the name of a resource of Google's,
-    with the folder that such a path has. Raises ClientRequestError for a model that would be a step in the path.
+    Clients may name any model, so a slash and a colon are quoted; but `models/x` and `tunedModels/x` are the names of
+    resources of Google's, with the folder that such a path has. Raises ClientRequestError for a model that would be a
+    step in the path.
     """
     if "{model}" not in path:
         return path
-    if "models/{model}" in path:
-        model = model.removeprefix("models/")
+    folder, slash, name = model.partition("/")
+    if slash and folder in MODEL_FOLDERS and "models/{model}" in path:
+        path, model = path.replace("models/{model}", f"{folder}/{{model}}"), name
     if not model.strip("."):
         raise ClientRequestError(("model",), "this name has no place in the URL of the upstream")
-    return path.replace("{model}", quote(model, safe="@"))
+    return path.replace("{model}", quote(model, safe="@", errors="replace"))
 
 
 class Target(NamedTuple):

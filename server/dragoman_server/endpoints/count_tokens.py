@@ -186,9 +186,10 @@ class TokenCounts:
     async def _forwarded(self, request: web.Request, wanted: _CountRequest) -> _Counted:
         """Return the upstream's count. Raises UpstreamError."""
         translation = wanted.translation
-        job = partial(_question, translation, wanted.provider, request.headers)
+        url = self._url(request, wanted)
+        job = partial(_question, translation, wanted.provider, request.headers, url)
         body, digest = await compute(len(translation.body), job, wanted.owner, request)
-        call = self._call(request, wanted, body)
+        call = self._call(request, wanted, url, body)
         key = _key(digest, call, translation.direction)
         while True:
             known = self._answers.get(key)
@@ -234,12 +235,15 @@ class TokenCounts:
             )
         return _Counted(tokens, CountSource.EXACT, answer=body if direction.passthrough else b"")
 
-    def _call(self, request: web.Request, wanted: _CountRequest, body: bytes) -> UpstreamRequest:
+    def _url(self, request: web.Request, wanted: _CountRequest) -> str:
+        query = "beta=true" if wanted.translation.same_body and request.query.get("beta") == "true" else ""
+        url = _count_url(wanted.provider, wanted.translation.upstream_model, query)
+        assert url is not None
+        return url
+
+    def _call(self, request: web.Request, wanted: _CountRequest, url: str, body: bytes) -> UpstreamRequest:
         services, provider, same = self._services, wanted.provider, wanted.translation.same_body
         passthrough = wanted.translation.direction.passthrough
-        query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        url = _count_url(provider, wanted.translation.upstream_model, query)
-        assert url is not None
         headers = services.upstream_requests.headers(
             provider, request.headers, same_dialect=passthrough, same_body=same
         )
@@ -278,11 +282,14 @@ def _count_url(provider: Provider, model: str, query: str = "") -> str | None:
     return None if endpoint is None else provider.count_endpoint(endpoint.path, model, query)
 
 
-def _question(translation: Translation, provider: Provider, headers: Mapping[str, str]) -> tuple[bytes, blake2b]:
+def _question(
+    translation: Translation, provider: Provider, headers: Mapping[str, str], url: str
+) -> tuple[bytes, blake2b]:
     """Return the body of the request for an upstream's count, and its digest."""
     body = translation.body
     if not translation.same_body:
-        body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body), translation.upstream_model))
+        endpoint = COUNT_ENDPOINTS[provider.dialect]
+        body = json_dumps(endpoint.question(json_loads(body), translation.upstream_model, url))
     if provider.changes_requests:
         betas = betas_of(provider, headers) if translation.same_body else NONE
         body = count_body(body, provider, translation.upstream_model, betas)

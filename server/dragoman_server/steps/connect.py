@@ -20,7 +20,8 @@ log = logging.getLogger("dragoman")
 async def diagnose_cache(scope: RequestScope, draft: Draft) -> Draft:
     """Compare the prompt with the one before it in its conversation (`server.prefix_diagnostics`)."""
     receipt, translation, diagnostics = scope.receipt, scope.translation, scope.services.prompt_cache
-    digest = partial(PromptDigest.of, translation.direction.upstream.dialect, translation.body)
+    upstream = translation.direction.upstream.dialect
+    digest = partial(PromptDigest.of, upstream, translation.body, translation.upstream_model)
     prompt = await compute(len(translation.body), digest, receipt.owner, draft.request)
     receipt.cache = diagnostics.compare(
         prompt, translation, draft.payload, draft.request.headers, receipt.owner, receipt.request_id

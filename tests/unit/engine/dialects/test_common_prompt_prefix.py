@@ -31,6 +31,13 @@ def compared(earlier: bytes, later: bytes) -> PromptAgreement:
     return PromptDigest.of(MESSAGES, earlier).agreement(PromptDigest.of(MESSAGES, later))
 
 
+def test_the_model_of_a_body_that_does_not_name_it() -> None:
+    sent = json.dumps({"contents": [{"role": "user", "parts": [{"text": "a"}]}]}).encode()
+    digests = [PromptDigest.of(Dialect("generate"), sent, model) for model in ("m", "m", "n")]
+    assert digests[0].agreement(digests[1]) == (1, 1.0, None)
+    assert digests[0].agreement(digests[2]).broken_by == "model"
+
+
 A, B, C = turn("a"), turn("b", "assistant"), turn("c")
 
 

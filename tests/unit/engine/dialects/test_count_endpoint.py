@@ -10,7 +10,7 @@ from dragoman.dialects import COUNT_ENDPOINTS, Dialect
 @pytest.mark.parametrize("dialect", [each for each in COUNT_ENDPOINTS if each.facts.names_target])
 def test_only_fields_of_the_endpoint_are_sent(dialect: Dialect) -> None:
     endpoint = COUNT_ENDPOINTS[dialect]
-    assert endpoint.question({"model": "m", "tools": [], "stream": True, "max_tokens": 1}, "m") == {
+    assert endpoint.question({"model": "m", "tools": [], "stream": True, "max_tokens": 1}, "m", "") == {
         "model": "m",
         "tools": [],
     }

@@ -10,6 +10,7 @@ from dragoman.dialects import CLIENT_DIALECTS, DEFAULT_DIALECT, FACTS, STORED_DI
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.facts import Target
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame
+from dragoman.errors import ClientRequestError
 from dragoman.wire.sse import COMMENT
 from dragoman.wire.sse_parser import Parser
 from support.paths import TRANSCRIPTS
@@ -45,6 +46,11 @@ def test_a_path_may_have_the_model_and_the_choice_of_a_stream() -> None:
     assert facts.target("a/b@1", stream=False).path == "models/a%2Fb@1:generateContent"
     assert facts.target("m", stream=True) == Target("m", True, "models/m:streamGenerateContent?alt=sse")
     assert facts.target("models/m", stream=False).path == "models/m:generateContent"
+    assert facts.target("tunedModels/m", stream=True).path == "tunedModels/m:streamGenerateContent?alt=sse"
+    assert facts.target("ourModels/m", stream=False).path == "models/ourModels%2Fm:generateContent"
+    for step in ("..", "tunedModels/..", "models/"):
+        with pytest.raises(ClientRequestError):
+            facts.target(step, stream=False)
 
 
 def test_heartbeats() -> None:
