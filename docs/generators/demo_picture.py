@@ -46,7 +46,7 @@ def scene() -> list[str]:
     environment = os.environ | {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "PYTHONUTF8": "1"}
     environment.pop("NO_COLOR", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=True)
-    (shown,) = re.findall(r"^(\S* 1/8 .*?)\n\n\S* 2/8 ", done.stdout, re.DOTALL | re.MULTILINE)
+    (shown,) = re.findall(r"^(\S* 1/9 .*?)\n\n\S* 2/9 ", done.stdout, re.DOTALL | re.MULTILINE)
     return [line.rstrip() for line in shown.splitlines()]
 
 

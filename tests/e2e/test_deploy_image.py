@@ -169,4 +169,4 @@ def test_the_root_of_the_image_is_enough(image: Path) -> None:
     assert not list((image / "image").rglob("sh")), "a shell"
     demo = root.run(program, "demo", "--once", "--port", "0", "--pace", "0", **options)
     assert "wrong" not in demo
-    assert "8/8" in demo
+    assert "9/9" in demo

@@ -22,20 +22,27 @@ _SAME_EVERYWHERE = frozenset(
         "item_id",
         "logprobs",
         "model",
+        "modelVersion",
         "object",
         "obfuscation",
         "request_id",
+        "responseId",
         "sequence_number",
+        "serviceTier",
         "service_tier",
         "signature",
         "summary_index",
         "system_fingerprint",
+        "totalTokenCount",
         "total_tokens",
     }
 )
 _COLOUR = (
     ("error", "red"),
     ("reasoning_content", "magenta"),
+    ("thought", "magenta"),
+    ("functionCall", "yellow"),
+    ("finishReason", "blue"),
     ("thinking", "magenta"),
     ("arguments", "yellow"),
     ("partial_json", "yellow"),
@@ -158,7 +165,7 @@ def _pieces(value: Any, parent: str, event: str) -> Iterator[tuple[str, str]]:
         if isinstance(member, (dict, list)) and member:
             yield from _pieces(member, key, event)
         elif _is_shown(key, member, parent, event):
-            if key in ("id", "call_id"):
+            if key in ("id", "call_id", "thoughtSignature"):
                 member = _head(member, _LONG_ID)
             elif event.endswith(".done") and isinstance(member, str):
                 member = _head(member, _LONG_REPEAT)
@@ -181,11 +188,13 @@ def _is_shown(key: str, value: Any, parent: str, event: str) -> bool:
     if key == "type":
         return value not in (event, "function", "message") and not value.endswith("_delta")
     if key == "index":
-        return parent != "choices"
+        return parent not in ("choices", "candidates")
     if key == "id":
         return parent in ("tool_calls", "content_block")
     if key == "call_id":
         return event.endswith(".added")
+    if key == "role" and parent == "content":  # of Gemini: each chunk has it
+        return False
     if key in ("status", "role") and parent == "item":
         return event.endswith(".done") is (key == "status")
     return not (value == 0 and key.endswith("_tokens"))

@@ -246,6 +246,10 @@ _COUNTS = (
     "input_tokens",
     "cache_read_input_tokens",
     "output_tokens",
+    "promptTokenCount",
+    "cachedContentTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
 )
 
 

@@ -120,6 +120,14 @@ def _check_free_text(seen: SceneRecording, client: Transcript, upstream: Transcr
         yield "the loss of the grammar was not reported"
 
 
+def _check_signed(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
+    if client.stop != "tool_use" or len(client.calls) != 1:
+        yield f"stop reason {client.stop} instead of tool_use, or not one call"
+    if not any(b'"signature_delta"' in (frame.data or b"") for frame in seen.client):
+        yield "the signature of the call did not arrive"
+
+
 def _check_stopped(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if "stop" in json_loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
@@ -233,6 +241,20 @@ SCENES: tuple[Scene, ...] = (
         "Messages has no free-text tools: the text arrives inside JSON and is unwrapped while it streams. "
         "So Codex can edit files with any model.",
         _check_free_text,
+    ),
+    Scene(
+        "a signed tool call",
+        {
+            "model": "generate/sim-thinking",
+            "max_tokens": 1024,
+            "stream": True,
+            "thinking": {"type": "adaptive"},
+            "messages": [{"role": "user", "content": "How is the weather in Oslo?"}],
+            "tools": [_WEATHER],
+        },
+        "Gemini signs its calls and rejects a history without the signatures: this one travels in a thinking block, "
+        "and returns to its call with the client's next request.",
+        _check_signed,
     ),
     Scene(
         "a stop sequence",

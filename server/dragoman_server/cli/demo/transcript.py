@@ -54,8 +54,10 @@ class Transcript:
     def tokens(self) -> tuple[int, int] | None:
         """Return total input and output tokens, or None if there is no usage."""
         usage = self.usage
-        if usage is None:
+        if not usage:
             return None
+        if "promptTokenCount" in usage:  # Gemini: thinking is not among the candidates
+            return usage["promptTokenCount"], usage.get("candidatesTokenCount", 0) + usage.get("thoughtsTokenCount", 0)
         if "prompt_tokens" in usage:
             return usage["prompt_tokens"], usage["completion_tokens"]
         if "input_tokens_details" in usage:  # Responses: input_tokens includes cached tokens

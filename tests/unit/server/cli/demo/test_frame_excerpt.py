@@ -71,3 +71,17 @@ def test_long_parts_of_a_request_are_folded() -> None:
     assert body_text({"messages": turns}) == '{"messages":[{"role":"user",…},{"role":"assistant",…}]}'
     function = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     assert body_text({"tools": [function]}) == '{"tools":[{"function":{"name":"f",…},…}]}'
+
+
+def test_a_chunk_of_gemini_shows_what_changes() -> None:
+    part = {"functionCall": {"name": "look", "args": {"city": "Oslo"}}, "thoughtSignature": "c2ln" * 20}
+    chunk = {
+        "candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 12, "totalTokenCount": 12},
+        "modelVersion": "m",
+        "responseId": "x",
+    }
+    [shown] = frame_lines(Frame("", dumps(chunk)), 120)
+    text = "".join(part.text for part in shown)
+    assert text == 'data: "name":"look" "city":"Oslo" "thoughtSignature":"c2lnc2lnc2lnc2…" "promptTokenCount":12'
+    assert shown[1].style == "yellow"

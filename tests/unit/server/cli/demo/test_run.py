@@ -40,7 +40,7 @@ async def test_every_scene_shows_both_sides() -> None:
         assert scene.title in shown
         assert scene.point.split(":")[0] in shown.replace("\n                 ", " ")
     directions = {(scene.client, scene.upstream) for scene in SCENES}
-    assert len(directions) == 6, "each dialect translated into both others"
+    assert len(directions) == 7, "each client's dialect translated into both others, and one into Gemini's"
     # Reasoning in both dialects, a fragment of arguments, restored tools, the stop, the cut and its error.
     for piece in (
         '"reasoning_content":"The user needs"',
@@ -55,6 +55,8 @@ async def test_every_scene_shows_both_sides() -> None:
         r'apply_patch("*** Begin Patch\n*** Add File: notes.txt\n+print(\"Grüße \\n 👋🏽\")\n*** End Patch\n")',
         "custom_wrapped: a free-text tool became a function",
         '"delta":"## never"',
+        '"text":"The user needs" "thought":true',
+        '"finishReason":"STOP"',
         "✂ the connection fails",
         "upstream connection broke",
         '"param":"n"',
