@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman.dialects import CLIENT_DIALECTS
 from support.browser import page
 from support.console_page import gateway, send
 
@@ -40,7 +41,7 @@ def request(client: Dialect, model: str, *, stream: bool, tool: bool) -> Any:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-@pytest.mark.parametrize("client", list(Dialect), ids=str)
+@pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 async def test_the_reply_is_assembled(browser: Any, client: Dialect, stream: bool) -> None:
     async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui/#playground") as shown:
         await shown.get_by_label("The client's API").select_option(client.value)
@@ -50,6 +51,7 @@ async def test_the_reply_is_assembled(browser: Any, client: Dialect, stream: boo
         for model, tool, expected in (
             ("messages/sim-thinking", False, ["Reasoning", "Text"]),
             ("chat/sim-tools", True, ["Call of get_weather"]),
+            ("generate/sim-tools", True, ["Text", "Call of get_weather"]),
         ):
             sent = json.dumps(request(client, model, stream=stream, tool=tool))
             await shown.get_by_label("Request", exact=True).fill(sent)

@@ -142,5 +142,6 @@ def _print_part(title: str, part: Json) -> None:
 
 
 def _printable(body: bytes) -> bytes:
-    """Return a body without the control characters that could change a terminal's state."""
-    return bytes(byte if byte >= 0x20 or byte in b"\n\t" else 0x3F for byte in body).replace(b"\x7f", b"?")
+    """Return a body without the control characters that could change a terminal's state, with line feeds only."""
+    lines = body.replace(b"\r\n", b"\n")
+    return bytes(byte if byte >= 0x20 or byte in b"\n\t" else 0x3F for byte in lines).replace(b"\x7f", b"?")

@@ -21,7 +21,7 @@ CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 def config(tmp_path: Path) -> str:
     """A configuration with a directory that has one capture."""
     made = recorded(CHAT, MESSAGES, text_stream(MESSAGES))
-    made.wrote(b"data: \x1b[31m red \x7f\n\n")
+    made.wrote(b"data: \x1b[31m red \x7f\r\n\r\n")
     capture = capture_of(made)
     store = CaptureStore(tmp_path / "captures", 10, 10**6, 60.0, lambda: 0.0)
     store.open()
@@ -53,7 +53,7 @@ def test_a_capture_is_shown_with_its_four_phases(config: str, capsys: pytest.Cap
     assert '"model":"up-m"' in out
     assert "x-api-key: ***" in out
     assert "\x1b" not in out
-    assert "?[31m red ?" in out
+    assert "?[31m red ?\n\n" in out
     found = json.loads(run(capsys, "show", "req_1", "--json", "-c", config)[1])
     assert (found["id"], len(found["attempts"])) == ("req_1", 1)
     file = str(Path(config).parent / "captures" / "req_1.capture")
