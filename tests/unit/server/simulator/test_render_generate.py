@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 from google import genai
 from google.genai import errors, types
 
+from dragoman_server.simulator.scenarios import SCRIPTS
 from support.simulated import WEATHER_ARGS, WEATHER_SCHEMA, post
 
 # The SDK's session is a subclass of aiohttp's.
@@ -122,6 +123,51 @@ async def test_an_error_in_a_stream_is_raised(models: Any, model: str) -> None:
     with pytest.raises(errors.ServerError) as caught:
         await stream(models, model)
     assert caught.value.code == 503
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        (400, "INVALID_ARGUMENT"),
+        (401, "UNAUTHENTICATED"),
+        (403, "PERMISSION_DENIED"),
+        (404, "NOT_FOUND"),
+        (429, "RESOURCE_EXHAUSTED"),
+        (500, "INTERNAL"),
+        (503, "UNAVAILABLE"),
+    ],
+)
+async def test_an_error_before_a_reply_is_raised(models: Any, status: int, word: str, streamed: bool) -> None:
+    kind = errors.ClientError if status < 500 else errors.ServerError
+    model = f"sim-error-{status}"
+    with pytest.raises(kind) as caught:
+        await (stream(models, model) if streamed else models.generate_content(model=model, contents=HI))
+    assert (caught.value.code, caught.value.status) == (status, word)
+    assert caught.value.message
+
+
+WHOLE = [name for name in SCRIPTS if not any(word in name for word in ("error", "cut", "missing", "stall"))]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_the_sdk_reads_every_script_streamed_and_whole(models: Any, name: str) -> None:
+    config: Json = {"tools": [TOOL], "thinking_config": {"include_thoughts": True}}
+    whole = await models.generate_content(model=name, contents=HI, config=config)
+    chunks = await stream(models, name, **config)
+    parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts]
+    for kind in (True, None):
+        texts = ["".join(part.text or "" for part in each if part.thought is kind) for each in (parts, _parts(whole))]
+        assert texts[0] == texts[1]
+    assert [part.function_call.name for part in parts if part.function_call] == [
+        part.function_call.name for part in _parts(whole) if part.function_call
+    ]
+    assert chunks[-1].candidates[0].finish_reason == whole.candidates[0].finish_reason
+    assert chunks[-1].usage_metadata.total_token_count == whole.usage_metadata.total_token_count
+
+
+def _parts(whole: Any) -> list[Any]:
+    return whole.candidates[0].content.parts or []
 
 
 async def test_a_missing_end_has_no_finish_reason(models: Any) -> None:
