@@ -27,6 +27,8 @@ def agent_request(
     if messages < 2:
         raise ValueError(f"an agent's request has 2 messages or more, not {messages}")
     history = tuple(_turns((messages - 2) // 2, rich=rich))
+    if dialect == "generate":  # the model and the choice of a stream are in the path
+        return json.dumps(_generate(history), ensure_ascii=False, separators=(",", ":")).encode()
     body: dict[str, Any] = {"model": model, "stream": stream, **_BODIES[dialect](history)}
     if rich:
         body |= _REASONING[dialect]
@@ -266,6 +268,23 @@ def _responses(history: tuple[_Turn, ...]) -> dict[str, Any]:
         for name, text, schema in TOOLS
     ]
     return {"instructions": _INSTRUCTIONS, "input": items, "tools": tools, "store": False}
+
+
+def _generate(history: tuple[_Turn, ...]) -> dict[str, Any]:
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": _TASK}]}]
+    for turn in history:
+        calls = [{"functionCall": {"id": call.id, "name": call.tool, "args": call.arguments}} for call in turn.calls]
+        results = [
+            {"functionResponse": {"id": call.id, "name": call.tool, "response": {"output": call.result}}}
+            for call in turn.calls
+        ]
+        contents += [{"role": "model", "parts": [{"text": turn.text}, *calls]}, {"role": "user", "parts": results}]
+    functions = [{"name": name, "description": text, "parametersJsonSchema": schema} for name, text, schema in TOOLS]
+    return {
+        "systemInstruction": {"parts": [{"text": _INSTRUCTIONS}]},
+        "tools": [{"functionDeclarations": functions}],
+        "contents": contents,
+    }
 
 
 _BODIES: dict[str, Callable[[tuple[_Turn, ...]], dict[str, Any]]] = {

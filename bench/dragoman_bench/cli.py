@@ -25,7 +25,7 @@ from dragoman_bench.rig import RigError
 from dragoman_bench.runner import ALWAYS, Run, log
 from dragoman_bench.save_run import gather, save
 from dragoman_bench.scenarios import QUICK, SCENARIOS
-from dragoman_bench.wire import DIALECTS
+from dragoman_bench.wire import DIALECTS, UPSTREAMS
 
 DEFAULT_GATEWAYS = ("relay", "floor", "nginx", "dragoman")
 DEFAULT_FOLDER = Path("bench/results")
@@ -37,9 +37,9 @@ class UsageError(ValueError):
     """An unknown or invalid word of the command line."""
 
 
-def directions(text: str) -> tuple[Direction, ...]:
+def directions(text: str, upstreams: Iterable[str] = DIALECTS) -> tuple[Direction, ...]:
     """Parse `cross`, `same`, `all`, or a list like `messages-chat,chat-chat` (client first). Raises UsageError."""
-    pairs = [(client, upstream) for upstream in DIALECTS for client in DIALECTS]
+    pairs = [(client, upstream) for upstream in upstreams for client in DIALECTS]
     if text == "all":
         return tuple(pairs)
     if text in ("cross", "same"):
@@ -125,7 +125,7 @@ def _instructions(words: Sequence[str]) -> int:
     )
     instructions.add_arguments(parser)
     args = parser.parse_args(words)
-    return instructions.run(args, directions(args.directions), log)
+    return instructions.run(args, directions(args.directions, UPSTREAMS), log)
 
 
 def _peers(words: Sequence[str]) -> int:

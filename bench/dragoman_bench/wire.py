@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 DIALECTS = ("chat", "messages", "responses")
+UPSTREAMS = (*DIALECTS, "generate")
+"""The dialects of upstreams whose instructions are counted. Gemini's API has no clients."""
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
 MARK = re.compile(rb"\[(\d{10})([@!])(\d{12})\]")
@@ -128,6 +130,9 @@ def request(dialect: str, model: str, *, stream: bool = True) -> bytes:
             body["stream_options"] = {"include_usage": True}
     elif dialect == "messages":
         body = {"model": model, "max_tokens": 1024, "messages": [{"role": "user", "content": prompt}]}
+    elif dialect == "generate":  # the model and the choice of a stream are in the path
+        contents = [{"role": "user", "parts": [{"text": prompt}]}]
+        return json.dumps({"contents": contents, "generationConfig": {"maxOutputTokens": 1024}}).encode()
     else:
         body = {"model": model, "input": prompt, "max_output_tokens": 1024, "store": False}
     return json.dumps({**body, "stream": stream}, separators=(",", ":")).encode()

@@ -10,6 +10,8 @@ import pytest
 
 from dragoman import Translation, direction
 from dragoman.reply_context import ReplyContext
+from dragoman_bench.agent_request import agent_request
+from dragoman_bench.generate_reply import generate_reply
 from dragoman_bench.replies import Reply, reply
 from dragoman_bench.turn_replies import turn_reply
 from dragoman_bench.wire import (
@@ -25,6 +27,7 @@ from dragoman_bench.wire import (
     read_script,
     request,
 )
+from support.generate import judge
 
 SERIAL = 7
 EVENTS = 12
@@ -106,6 +109,24 @@ def test_the_engine_translates_every_delta_in_order(client: str, upstream: str) 
     output = REPEATING.split(out)[0]
     assert [int(number) % NUMBERS for number, _, _ in MARK.findall(output)] == list(range(EVENTS))
     assert TERMINAL[client] in out
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_every_chunk_of_gemini_is_translated_in_order(client: str) -> None:
+    body = Body(streamed(generate_reply(40))).body
+    chunks = payloads(body.replace(b"\r\n", b"\n"))
+    counts = [chunk["usageMetadata"]["candidatesTokenCount"] for chunk in chunks]
+    assert counts[:-1] == list(range(1, EVENTS + 1))
+    machine = Translation(direction(client, "generate"), b"", True, ReplyContext("m"), "m").stream_machine()
+    out = (machine.feed(body) or b"") + (machine.finish() or b"")
+    output = REPEATING.split(out)[0]
+    assert [int(number) % NUMBERS for number, _, _ in MARK.findall(output)] == list(range(EVENTS))
+    assert TERMINAL[client] in out
+
+
+def test_the_requests_that_stand_for_gemini_s_are_valid() -> None:
+    for sent in (agent_request("generate", "m"), request("generate", "m")):
+        judge(json.loads(sent))
 
 
 def test_the_clock_wraps_without_changing_a_mark_s_length() -> None:

@@ -27,13 +27,17 @@ provider = "upstream"
 """
 
 
+_VERSIONS = {"messages": "", "generate": "/v1beta"}
+"""The end of the base URL, where it is not `/v1`."""
+
+
 def config(port: int, dialect: str, url: str, transport: str | None = None, added: Features = DEFAULT) -> str:
     """Return the configuration file of a gateway on `port` in front of the upstream at `url`, which has no path."""
     text = _CONFIG.format(
         port=port,
         server=(f'transport = "{transport}"\n' if transport else "") + added.server,
         dialect=dialect,
-        url=url + ("" if dialect == "messages" else "/v1"),
+        url=url + _VERSIONS.get(dialect, "/v1"),
     )
     return text + added.tables
 

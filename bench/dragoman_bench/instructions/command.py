@@ -12,6 +12,7 @@ from dragoman_bench.instructions import callgrind, saved
 from dragoman_bench.instructions.measure import FLOOR, GATEWAY, PASS, ROWS, Counts, Subject, measure
 from dragoman_bench.instructions.saved import GROWTH, Comparison, Row
 from dragoman_bench.tables import Table
+from dragoman_bench.wire import DIALECTS
 
 FILE = Path("bench/results/instructions.json")
 CHANGELOG = Path("docs/changelog.md")
@@ -69,7 +70,7 @@ def _subjects(directions: Sequence[Direction], kinds: Iterable[str], python: str
                 found[Subject(kind, (client, upstream), python)] = None
             elif kind == PASS:
                 found[Subject(kind, (upstream, upstream))] = None
-            elif client != upstream:
+            elif client != upstream and upstream in DIALECTS:
                 found[Subject(kind, (client, upstream))] = None
     return list(found)
 
@@ -79,7 +80,8 @@ def collect(counts: Mapping[Subject, Counts], directions: Sequence[Direction], p
     rows = {}
     for name in ROWS:
         for client, upstream in directions:
-            own = counts[Subject(GATEWAY, (client, upstream), python)][name]
+            if (own := counts[Subject(GATEWAY, (client, upstream), python)].get(name)) is None:
+                continue
             passed = counts[Subject(PASS, (upstream, upstream))][name]
             floor = counts.get(Subject(FLOOR, (client, upstream)), {}).get(name)
             rows[f"{name} {client}-{upstream}"] = Row(own, passed, floor)
@@ -98,12 +100,12 @@ def table(rows: Mapping[str, Row], directions: Sequence[Direction], base: Mappin
         line = [f"{client}-{upstream}"]
         for name in ROWS:
             key = f"{name} {client}-{upstream}"
-            row = rows[key]
-            line += [f"{row.instructions / 1000:,.1f}k", f"{row.ratio:.2f}"]
+            row = rows.get(key)
+            line += ["–", "–"] if row is None else [f"{row.instructions / 1000:,.1f}k", f"{row.ratio:.2f}"]
             if any(other.floor for at, other in rows.items() if at.startswith(f"{name} ")):
-                line.append("–" if row.floor_ratio is None else f"{row.floor_ratio:.2f}")
+                line.append("–" if row is None or row.floor_ratio is None else f"{row.floor_ratio:.2f}")
             if base:
-                line.append(f"{row.instructions / base[key].instructions:.3f}")
+                line.append("–" if row is None else f"{row.instructions / base[key].instructions:.3f}")
         lines.append(line)
     return Table(head, lines, names=1)
 

@@ -16,6 +16,7 @@ from dragoman_bench.instructions.callgrind import SECONDS
 from dragoman_bench.replies import Reply
 from dragoman_bench.wire import MARK, PATHS
 
+_PATHS = {**PATHS, "generate": "/v1beta/models/generate-model:streamGenerateContent?alt=sse"}
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
@@ -82,7 +83,7 @@ class Lockstep:
 
     def _request(self, client: str, body: bytes) -> socket.socket:
         """Send a request. Returns the upstream connection that the gateway's request came by."""
-        head = f"POST {PATHS[client]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{self._headers}"
+        head = f"POST {_PATHS[client]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{self._headers}"
         self._settle()
         self._client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         while True:

@@ -17,6 +17,7 @@ from dragoman_bench.agent_request import agent_request
 from dragoman_bench.gateways import Direction
 from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.gateways.launch import free_port, own_module
+from dragoman_bench.generate_reply import generate_reply
 from dragoman_bench.instructions.callgrind import CountedProcess
 from dragoman_bench.instructions.lockstep import Lockstep
 from dragoman_bench.replies import reply
@@ -32,6 +33,8 @@ GATEWAY, PASS, FLOOR = "gateway", "pass", "floor"
 _MODULES = {PASS: "dragoman_bench.proxies.aiohttp_pass", FLOOR: "dragoman_bench.proxies.minimal_translator"}
 _WITHOUT = {FLOOR: {"agent", "turn"}}
 """Rows that a gateway cannot have: the bare translator would leave out tools, calls and results."""
+_WITHOUT_UPSTREAM = {"generate": {"turn"}}
+"""Rows that an upstream cannot have: Gemini sends a call whole, and not in deltas."""
 _TEXT = 32
 """Bytes of text in a chunk."""
 _WARM = 12
@@ -95,7 +98,8 @@ def _start(subject: Subject, port: int, url: str) -> CountedProcess:
 
 def _count(process: CountedProcess, lockstep: Lockstep, subject: Subject) -> Counts:
     client, upstream = subject.direction
-    model, sent = f"{upstream}-model", reply(upstream, _TEXT)
+    without = _WITHOUT.get(subject.kind, set()) | _WITHOUT_UPSTREAM.get(upstream, set())
+    model, sent = f"{upstream}-model", generate_reply(_TEXT) if upstream == "generate" else reply(upstream, _TEXT)
     streamed, whole = request(client, model), request(client, model, stream=False)
     agent = agent_request(client, model)
 
@@ -112,10 +116,10 @@ def _count(process: CountedProcess, lockstep: Lockstep, subject: Subject) -> Cou
     counts["chunk"] = (stream - counts["start"]) // _CHUNKS
     lockstep.whole(client, whole, sent)
     counts["whole"] = least(_WHOLE, lambda: lockstep.whole(client, whole, sent))
-    if "agent" not in _WITHOUT.get(subject.kind, ()):
+    if "agent" not in without:
         lockstep.stream(client, agent, sent, 1)
         counts["agent"] = least(_AGENT, lambda: lockstep.stream(client, agent, sent, 1))
-    if "turn" not in _WITHOUT.get(subject.kind, ()):
+    if "turn" not in without:
         rich, turn = agent_request(client, model, rich=True), turn_reply(upstream, _TURN, _TEXT)
         lockstep.stream(client, rich, turn, _TURN)
         counts["turn"] = least(1, lambda: lockstep.stream(client, rich, turn, _TURN), _TURN_BLOCKS)
