@@ -5,7 +5,9 @@ It knows nothing of the engine's readers. A vendor's deviations are tolerated wh
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
@@ -13,6 +15,8 @@ Json = dict[str, Any]
 
 DECLINED = "The model declined to answer."
 """The text that the translators show in place of a refusal without a text."""
+WITHHELD = "The upstream withheld the reply ("
+"""The beginning of the text for a block of Gemini's without a message of its own."""
 
 
 class Content(NamedTuple):
@@ -166,5 +170,50 @@ def _responses_stream(events: list[Json]) -> Content:
     return _responses({**terminal, "output": output})
 
 
-_READERS = {"chat": _chat, "messages": _messages, "responses": _responses}
-_STREAMS = {"chat": _chat_stream, "messages": _messages_stream, "responses": _responses_stream}
+def _generate(reply: Json) -> Content:
+    return _generate_stream([reply])
+
+
+def _generate_stream(events: list[Json]) -> Content:
+    text, calls, reason = "", [], ""
+    for event in events:
+        reason = reason or (event.get("promptFeedback") or {}).get("blockReasonMessage") or ""
+        for candidate in event.get("candidates") or ():
+            parts = (candidate.get("content") or {}).get("parts") or ()
+            reason = reason or candidate.get("finishMessage") or ""
+            for call in [part["functionCall"] for part in parts if "functionCall" in part]:
+                if "name" in call:
+                    calls.append((call["name"], dict(call.get("args") or {})))
+                for piece in call.get("partialArgs") or ():
+                    _add_piece(calls[-1][1], piece)
+            text += "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+    return Content(text if text or calls else reason, calls)
+
+
+def _add_piece(arguments: Json, piece: Json) -> None:
+    """Add a value, or a further piece of a text, at its path, such as `$.items[0].name`."""
+    steps = [int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", piece["jsonPath"])]
+    at: Any = arguments
+    for step, following in itertools.pairwise(steps):
+        inner: Any = [] if isinstance(following, int) else {}
+        at = _member(at, step, inner)
+    key = next((key for key in ("stringValue", "numberValue", "boolValue") if key in piece), "")
+    before = _member(at, steps[-1], "") if key == "stringValue" else None
+    at[steps[-1]] = before + piece[key] if isinstance(before, str) else piece.get(key)
+
+
+def _member(holder: Any, step: Any, default: Any) -> Any:
+    """Return a member of an array or an object, set to `default` if it is absent."""
+    if isinstance(holder, dict):
+        return holder.setdefault(step, default)
+    holder.extend([default] if step == len(holder) else [])
+    return holder[step]
+
+
+_READERS = {"chat": _chat, "messages": _messages, "responses": _responses, "generate": _generate}
+_STREAMS = {
+    "chat": _chat_stream,
+    "messages": _messages_stream,
+    "responses": _responses_stream,
+    "generate": _generate_stream,
+}

@@ -1,7 +1,7 @@
 """Exchanges out of checkouts: cassettes of VCR (Python and Ruby), JSON fixtures, event streams as text.
 
 `DRAGOMAN_RECORDED` names the checkouts, separated as in PATH: a work tree, or a git directory without one. A file that
-is not one of these, or not of one of the three dialects, is skipped.
+is not one of these, or not of one of the four dialects, is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENVIRONMENT = "DRAGOMAN_RECORDED"
 _LARGEST = 4_000_000
 """Bytes of the largest file that is read."""
 _ENDPOINTS = {"/chat/completions": "chat", "/messages": "messages", "/responses": "responses"}
-_FOLDERS = {"chat-completions": "chat", "anthropic": "messages", "responses": "responses"}
+_FOLDERS = {"chat-completions": "chat", "anthropic": "messages", "responses": "responses", "google": "generate"}
 _VENDORS = {
     "api.openai.com": "OpenAI",
     "api.anthropic.com": "Anthropic",
@@ -58,7 +58,13 @@ _VENDORS = {
 }
 _PACKAGES = {"openai": "OpenAI", "anthropic": "Anthropic", "azure": "Azure OpenAI", "xai": "xAI", "groq": "Groq"}
 _PACKAGES |= {"mistral": "Mistral", "deepseek": "DeepSeek", "moonshotai": "Moonshot", "alibaba": "Alibaba"}
-_PACKAGES |= {"perplexity": "Perplexity", "togetherai": "Together", "amazon-bedrock": "Amazon Bedrock"}
+_PACKAGES |= {
+    "perplexity": "Perplexity",
+    "google": "Google",
+    "google-vertex": "Google Vertex",
+    "togetherai": "Together",
+    "amazon-bedrock": "Amazon Bedrock",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,8 @@ def _cassette(path: str, document: Any) -> Iterator[Exchange]:
         request, response = interaction.get("request") or {}, interaction.get("response") or {}
         parts = urlsplit(str(request.get("uri", "")))
         dialect = next((d for end, d in _ENDPOINTS.items() if parts.path.rstrip("/").endswith(end)), None)
+        if parts.path.endswith((":generateContent", ":streamGenerateContent")):
+            dialect = "generate"
         if dialect is None or "/threads/" in parts.path or str(request.get("method", "")).upper() != "POST":
             continue
         status = response.get("status") or {}
@@ -177,7 +185,7 @@ def _fixture(path: str, document: Any) -> Iterator[Exchange]:
     *_, folder, name = path.split("/")
     if folder in _FOLDERS and "payloads/snapshots/" in path:
         dialect = _FOLDERS[folder]
-        vendor = "Anthropic" if dialect == "messages" else "OpenAI"
+        vendor = {"messages": "Anthropic", "generate": "Google"}.get(dialect, "OpenAI")
         if name.endswith("request.json"):
             yield Exchange(path, vendor, dialect, request=json.dumps(document).encode())
         elif name.endswith("response-streaming.json") and isinstance(document, list):
@@ -208,6 +216,8 @@ def _dialect_of(event: Any) -> str | None:
     if not isinstance(event, dict):
         return None
     kind, made = str(event.get("type") or ""), str(event.get("object") or "")
+    if type(event.get("candidates")) is list and ("modelVersion" in event or "usageMetadata" in event):
+        return "generate"
     if made.startswith("chat.completion") or ("choices" in event and not made.startswith("text")):
         return "chat"
     if kind == "message_start" or (kind == "message" and event.get("role") == "assistant" and "usage" in event):
@@ -218,7 +228,11 @@ def _dialect_of(event: Any) -> str | None:
 def _as_stream(dialect: str, events: list[Any]) -> bytes:
     lines = []
     for event in events:
-        name = f"event: {event['type']}\n" if dialect != "chat" and isinstance(event, dict) and "type" in event else ""
+        name = (
+            f"event: {event['type']}\n"
+            if dialect not in ("chat", "generate") and isinstance(event, dict) and "type" in event
+            else ""
+        )
         lines.append(f"{name}data: {json.dumps(event)}\n\n")
     return "".join([*lines, *(["data: [DONE]\n\n"] if dialect == "chat" else [])]).encode()
 

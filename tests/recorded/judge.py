@@ -19,7 +19,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 from pydantic import TypeAdapter
 
-from dragoman import ClientRequestError, UpstreamError, builtin_profile, direction, translate
+from dragoman import ClientRequestError, Knobs, UpstreamError, builtin_profile, direction, translate
 from dragoman.gateway import ReplyOptions
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
@@ -52,8 +52,8 @@ class Verdict(NamedTuple):
 
 def judge(exchange: Exchange) -> Iterator[Verdict]:
     """All verdicts on an exchange."""
-    if exchange.request and exchange.status < 400:
-        for upstream in DIALECTS:
+    if exchange.request and exchange.status < 400 and exchange.dialect in DIALECTS:
+        for upstream in (*DIALECTS, "generate"):
             if upstream != exchange.dialect:
                 yield _guarded(_request, "request", exchange, exchange.dialect, upstream)
     if exchange.reply:
@@ -72,11 +72,13 @@ def _guarded(way: Any, kind: str, exchange: Exchange, client: str, upstream: str
 
 
 def _translation(verdict: Verdict, body: Json, vendor: str) -> Any:
-    profile = None if vendor in _VENDORS_OF_DIALECTS else "compatible"
+    profile = None if vendor in _VENDORS_OF_DIALECTS or verdict.upstream == "generate" else "compatible"
     return translate(
         direction(verdict.client, verdict.upstream),
         json.dumps(body).encode(),
         profile=builtin_profile(verdict.upstream, profile),
+        # Gemini refuses a conversation that begins with the assistant.
+        knobs=Knobs(pad_first_user="on" if verdict.upstream == "generate" else "off"),
         options=ReplyOptions(created=1_790_000_000, request_id="req_1"),
     )
 
@@ -210,7 +212,8 @@ def same_text(noted: str, expected: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    return "" if text == content.DECLINED else "".join(text.split())
+    declined = text == content.DECLINED or text.startswith(content.WITHHELD)
+    return "" if declined else "".join(text.split())
 
 
 def _difference(expected: content.Content, noted: content.Content) -> str:

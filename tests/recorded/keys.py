@@ -44,6 +44,8 @@ def silent_keys(
 
     A key is in the reply if its name is, or each text of its value.
     """
+    if dialect == "generate":
+        return ()
     unknown = [found for event in events for found in _unknown(_typed(dialect, event)) if found[1] not in _EMPTY]
     if not unknown:
         return ()

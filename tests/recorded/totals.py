@@ -21,8 +21,8 @@ here. The recordings themselves are not part of this repository.
 
 - A **whole** reply or a **stream** goes to clients of all three dialects, a stream cut in three ways. The vendors' SDKs
   put it together. It must say what the recording says, once, and must be accepted as history in the next turn.
-- An **error** must keep its message. A recorded **request** is translated for the two other dialects and must satisfy
-  the rules of their APIs.
+- An **error** must keep its message. A recorded **request** is translated for the other dialects, Gemini's too, and
+  must satisfy the rules of their APIs.
 
 *Refused* is what ended in an error with its reason: a recording that is cut, a request that cannot be translated (see
 [mapping](mapping/README.md)), or a call of a tool that clients of the other dialect cannot declare. *Wrong* is
