@@ -8,7 +8,7 @@ the client's own field.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.canonical.events import Citation
 from dragoman.errors import ClientRequestError, Path
@@ -90,6 +90,15 @@ class Document:
     context: str | None = None
     cite: bool = False
     cache: Json | None = None
+
+
+@dataclass(slots=True)
+class Recording:
+    """A sound or a film, which only Chat and Gemini have in requests. `kind` is the word for it."""
+
+    kind: Literal["audio", "video"]
+    source: Inline | Url
+    at: Path = ()
 
 
 @dataclass(slots=True)
@@ -196,6 +205,7 @@ Part = (
     | Refusal
     | Image
     | Document
+    | Recording
     | SearchResult
     | ToolReference
     | Reasoning

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.canonical.parts import Document, Image, Inline, Part, Text, ToolResult
+from dragoman.canonical.parts import Document, Image, Inline, Part, Recording, Text, ToolResult
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
+from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens, recording_tokens
 
 _BYTE = 0.27
 _QUOTE = 0.6
@@ -56,6 +56,10 @@ def _media(parts: Sequence[Part], dialect: Dialect) -> tuple[int, int]:
                 inner = source
             elif type(source) is not Text:
                 tokens += PAGE
+        elif type(part) is Recording:
+            tokens += recording_tokens(part)
+            if type(part.source) is Inline:
+                size += len(part.source.data)
         if inner:
             held, priced = _media(inner, dialect)
             size += held

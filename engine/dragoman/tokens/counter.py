@@ -15,6 +15,7 @@ from dragoman.canonical.parts import (
     Native,
     Part,
     Reasoning,
+    Recording,
     Refusal,
     SearchResult,
     Text,
@@ -25,7 +26,7 @@ from dragoman.canonical.parts import (
 from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
-from dragoman.tokens.media import document_tokens, image_tokens, inner
+from dragoman.tokens.media import document_tokens, image_tokens, inner, recording_tokens
 from dragoman.wire.json_codec import dumps
 
 Measure = Callable[[Sequence[str]], list[int]]
@@ -164,6 +165,8 @@ class PromptSize:
                 texts += part.name or "", part.context or ""
                 for piece in inner(part):
                     self.part(piece)
+            case Recording():
+                self.size += recording_tokens(part)
             case SearchResult():
                 texts += part.source, part.title
                 texts += [text.text for text in part.body]

@@ -12,7 +12,7 @@ from binascii import a2b_base64
 from functools import lru_cache
 from math import ceil, sqrt
 
-from dragoman.canonical.parts import Document, FileRef, Image, Inline, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Recording, Text, Url
 from dragoman.dialects import Dialect
 
 UNKNOWN_IMAGE = 1_500
@@ -29,6 +29,8 @@ PDF_MOST = 8 * 1024 * 1024
 _SIDE_MOST = 100_000
 PAGE_BYTES = 60_000
 """Assumed bytes of a page if the pages are compressed and cannot be counted."""
+RECORDED_BYTES = 400
+"""Assumed bytes of a recording's token, as of a form with a file (explanation/keys-and-limits.md)."""
 _PAGE_MARK = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _PAGE_COUNT = re.compile(
     rb"/Type\s*/Pages\b[^>]{0,2000}?/Count\s+(\d{1,4})|/Count\s+(\d{1,4})[^>]{0,2000}?/Type\s*/Pages\b"
@@ -81,6 +83,12 @@ def document_tokens(document: Document) -> int:
             return size // 4
         return PAGE * (pages(source.data) if "pdf" in source.media_type else max(1, size // PAGE_BYTES))
     return PAGE if type(source) in (Url, FileRef) else 0
+
+
+def recording_tokens(recording: Recording) -> int:
+    """A recording's tokens by its bytes, of which a token has 400: those of a page if they are not known."""
+    source = recording.source
+    return len(source.data) * 3 // (4 * RECORDED_BYTES) + 1 if type(source) is Inline else PAGE
 
 
 def inner(document: Document) -> list[Text | Image]:

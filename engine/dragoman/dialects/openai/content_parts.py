@@ -8,11 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dragoman.canonical.parts import Document, FileRef, Inline, Json, Part, SearchResult, ToolReference, Unread, Url
+from dragoman.canonical.parts import (
+    Document,
+    FileRef,
+    Inline,
+    Json,
+    Part,
+    Recording,
+    SearchResult,
+    ToolReference,
+    Unread,
+    Url,
+)
 from dragoman.dialects.openai.data_urls import read_file_url
 from dragoman.dialects.openai.media import search_text
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.shared.json_fields import kind_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required
+from dragoman.dialects.shared.placeholders import no_recording
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.names import NameTable
@@ -61,6 +73,30 @@ def read_file(part: Json, body: Json, at: Path, where: Path, dialect: str, losse
     return Document(source, at, name, cache=read_cache_mark(part, at, losses))
 
 
+_AUDIO = frozenset({"data", "format"})
+_LINK = frozenset({"url"})
+
+
+def read_audio(part: Json, at: Path, losses: Losses) -> Recording:
+    """Return an `input_audio` part, as both OpenAI dialects have it."""
+    note_unknown(part, frozenset({"type", "input_audio"}), at, losses)
+    body, where = required(part, "input_audio", dict, at), (*at, "input_audio")
+    note_unknown(body, _AUDIO, where, losses)
+    form = required(body, "format", str, where)
+    return Recording("audio", Inline(f"audio/{form}", required(body, "data", str, where)), at)
+
+
+def read_video(part: Json, at: Path, losses: Losses) -> Recording:
+    """Return a `video_url` part, as OpenRouter, vLLM and Qwen's servers have it in Chat."""
+    note_unknown(part, frozenset({"type", "video_url"}), at, losses)
+    body, where = part.get("video_url"), (*at, "video_url")
+    if type(body) is not str:
+        given = required(part, "video_url", dict, at)
+        note_unknown(given, _LINK, where, losses)
+        body, where = required(given, "url", str, where), (*where, "url")
+    return Recording("video", read_file_url(body, where), at)
+
+
 def text_of(part: Part, losses: Losses, names: NameTable) -> str:
     """Return the text that is sent for a search result or a tool reference.
 
@@ -73,4 +109,6 @@ def text_of(part: Part, losses: Losses, names: NameTable) -> str:
         return f"Tool loaded: {names.fit(part.name, part.at)}"
     if type(part) is Unread:
         raise part.error
+    if type(part) is Recording:
+        raise no_recording(part)
     raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Sequence
 
-from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Recording, SearchResult, Text, Url
 from dragoman.dialects import Dialect
 from dragoman.dialects.openai.data_urls import write_data_url
-from dragoman.dialects.shared.placeholders import Placeholders
+from dragoman.dialects.shared.placeholders import Placeholders, no_recording
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
 _PDF = "application/pdf"
+_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
+"""Media type of a sound → OpenAI's word, where they differ."""
 _TEXTUAL = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 _OPENAI = frozenset({Dialect.CHAT, Dialect.RESPONSES})  # the dialects that share one file store
 
@@ -44,6 +46,18 @@ def write_image(image: Image, profile: Profile) -> Json:
     if image.detail is not None:
         body["detail"] = image.detail
     return {"type": "image_url", "image_url": body}
+
+
+def write_recording(recording: Recording) -> Json:
+    """Return an `input_audio` or a `video_url` part. Raises `Unsupported` for a sound that is not in the body."""
+    source = recording.source
+    if recording.kind == "video":
+        url = write_data_url(source) if isinstance(source, Inline) else source.url
+        return {"type": "video_url", "video_url": {"url": url}}
+    if not isinstance(source, Inline):
+        raise no_recording(recording)
+    form = source.media_type.partition("/")[2]
+    return {"type": "input_audio", "input_audio": {"data": source.data, "format": _FORMATS.get(form, form)}}
 
 
 def write_document(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.parts import Document, Image, Part, Text, Unread, Url
+from dragoman.canonical.parts import Document, Image, Part, Recording, Text, Unread, Url
 from dragoman.canonical.turn import Turn
-from dragoman.errors import ClientRequestError, Path
+from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
 _CALLS = frozenset({"tool_use", "tool_result", "function", "function_call", "function_call_output"})
@@ -71,10 +71,17 @@ def _last_answer(turns: list[Turn]) -> int:
     return -1
 
 
+def no_recording(part: Recording) -> Unsupported:
+    """Return the error of a recording for an upstream that takes none of its kind."""
+    return Unsupported(part.at, f"{part.kind} cannot be sent to this upstream; send a transcript as text")
+
+
 def _kind(part: Part) -> str:
     """Return what a part is, with its name or address, for the model."""
     if type(part) is Unread:
         return "content"
+    if type(part) is Recording:
+        return part.kind
     name = part.name if type(part) is Document else None
     source = part.source if isinstance(part, (Image, Document)) else None
     if name is None and type(source) is Url:

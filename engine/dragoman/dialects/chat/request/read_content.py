@@ -9,12 +9,12 @@ from dragoman.canonical.events import Citation
 from dragoman.canonical.parts import Document, Image, Json, Part, Reasoning, Refusal, Text
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.content_parts import PartReader, read_file, read_part
+from dragoman.dialects.openai.content_parts import PartReader, read_audio, read_file, read_part, read_video
 from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import MARK_KEYS, read_cache_mark
 from dragoman.dialects.shared.json_fields import note_unknown, optional, required
 from dragoman.dialects.shared.placeholders import read_unread
-from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses
 
 _CITATION_KEYS = frozenset({"type", "url_citation"})
@@ -114,17 +114,13 @@ def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:
     return Refusal(required(part, "refusal", str, at), at)
 
 
-def _reject_audio(part: Json, at: Path, losses: Losses) -> Part:
-    raise Unsupported(at, "audio input cannot be sent to an upstream of another dialect")
-
-
 INSTRUCTION_PARTS: Mapping[str, PartReader] = {"text": _read_text}
 ASSISTANT_PARTS: Mapping[str, PartReader] = {"text": _read_text, "refusal": _read_refusal}
 USER_PARTS: Mapping[str, PartReader] = {
     "text": _read_text,
     "image_url": _read_image,
     "file": _read_file,
-    "input_audio": _reject_audio,
+    "input_audio": read_audio,
 }
 # The API allows text only, but clients of compatible servers send images here, and other dialects support them.
 TOOL_PARTS: Mapping[str, PartReader] = {"text": _read_text, "image_url": _read_image, "file": _read_file}
@@ -135,6 +131,7 @@ _OTHERS: Mapping[str, tuple[str, PartReader]] = {
     "input_file": ("file", _read_input_file),
     "document_url": ("file", _read_link),
     "file_url": ("file", _read_link),
+    "video_url": ("input_audio", read_video),
     "thinking": ("refusal", _read_thinking),
 }
 """Part types of Responses and of vendors → Chat's type that stands in the same places, and the reader."""

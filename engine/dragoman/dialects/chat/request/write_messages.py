@@ -13,6 +13,7 @@ from dragoman.canonical.parts import (
     Image,
     Native,
     Part,
+    Recording,
     Text,
     ToolResult,
 )
@@ -23,7 +24,7 @@ from dragoman.dialects.chat.request.write_instructions import place_instructions
 from dragoman.dialects.chat.request.write_texts import instruction_role, write_texts
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.content_parts import text_of
-from dragoman.dialects.openai.media import text_part, write_document, write_image
+from dragoman.dialects.openai.media import text_part, write_document, write_image, write_recording
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks, is_marked
 from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -269,6 +270,8 @@ class _MessagesWriter:
             return [write_image(part, self.profile)]
         if type(part) is Document:
             return write_document(part, self.profile, self.losses, self.origin, self.placeholders, result=result)
+        if type(part) is Recording:
+            return [write_recording(part)]
         if type(part) is Native:
             self.losses.add(LossCode(part.code), part.at)
             return []
@@ -327,7 +330,7 @@ class _MessagesWriter:
                     written = [text_part(self.placeholders.text(part, error, result=True))]
                 for piece in written:  # media moves to the user message after the results
                     if piece["type"] != "text":
-                        assert isinstance(part, (Image, Document))
+                        assert isinstance(part, (Image, Document, Recording))
                         piece = text_part(self._move_media(piece, part))
                     pieces.append(piece)
             cache = getattr(part, "cache", None)
@@ -345,12 +348,13 @@ class _MessagesWriter:
             return pieces
         return "\n".join(piece["text"] for piece in pieces)
 
-    def _move_media(self, written: Json, part: Image | Document) -> str:
+    def _move_media(self, written: Json, part: Image | Document | Recording) -> str:
         """Move a media part after the results. Returns the text that replaces it."""
         self.losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
         self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
-        label = name or ("image" if written["type"] == "image_url" else "file")
+        kind = part.kind if type(part) is Recording else "image" if written["type"] == "image_url" else "file"
+        label = name or kind
         self.moved_media += ({"type": "text", "text": f"Attachment {number} of the tool results ({label}):"}, written)
         return f"[{label}: attachment {number} in the following user message]"
 

@@ -14,6 +14,7 @@ from dragoman.canonical.parts import (
     Native,
     Part,
     Reasoning,
+    Recording,
     Refusal,
     SearchResult,
     Text,
@@ -217,6 +218,8 @@ class ContentWriter:
             return self._media.image(part)
         if type(part) is Document:
             return self._media.document(part)
+        if type(part) is Recording:
+            return [self._media.recording(part)]
         if type(part) is SearchResult:
             return self._media.search_result(part)
         if type(part) is Native:

@@ -6,7 +6,7 @@ from base64 import b64decode
 from typing import Final
 from urllib.parse import urlsplit
 
-from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Recording, SearchResult, Text, Url
 from dragoman.dialects.generate.stop_and_usage import DIALECT
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -82,6 +82,13 @@ class MediaWriter:
         if kind == _PDF or kind.startswith(("audio/", "video/")):
             return [*head, _inline(source)]
         raise Unsupported(at, f"a Gemini upstream takes no files of type {kind!r}")
+
+    def recording(self, recording: Recording) -> Json:
+        """Return a sound or a film."""
+        source = recording.source
+        if isinstance(source, Inline):
+            return _inline(source)
+        return self._linked(source, recording.at, f"{recording.kind}/mp4")
 
     def search_result(self, result: SearchResult) -> list[Json]:
         """Return a search result as text: title, source, body."""

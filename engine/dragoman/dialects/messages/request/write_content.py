@@ -14,6 +14,7 @@ from dragoman.canonical.parts import (
     Native,
     Part,
     Reasoning,
+    Recording,
     Refusal,
     SearchResult,
     Text,
@@ -31,7 +32,7 @@ from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_calls import CallWriter
 from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
 from dragoman.dialects.messages.stop_and_usage import DIALECT
-from dragoman.dialects.shared.placeholders import Placeholders
+from dragoman.dialects.shared.placeholders import Placeholders, no_recording
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -90,6 +91,8 @@ class ContentWriter:
         """Return the block of a part of a user's turn, or of a tool result. Raises `ClientRequestError` for others."""
         if type(part) is Unread:
             raise part.error
+        if type(part) is Recording:
+            raise no_recording(part)
         if type(part) is Document:
             return self._document(part, result)
         writer = _USER_PARTS.get(type(part))

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.content_parts import PartReader, read_file, read_part
+from dragoman.dialects.openai.content_parts import PartReader, read_audio, read_file, read_part
 from dragoman.dialects.openai.data_urls import read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
 from dragoman.dialects.shared.placeholders import read_unread
-from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
 
@@ -83,11 +83,7 @@ def _chat_file(part: Json, at: Path, losses: Losses) -> Document:
     return read_file(part, required(part, "file", dict, at), at, (*at, "file"), DIALECT, losses)
 
 
-def _audio(part: Json, at: Path, losses: Losses) -> Part:
-    raise Unsupported(at, "audio cannot be sent to an upstream of another dialect; send a transcript as input_text")
-
-
-_MEDIA: Final[dict[str, PartReader]] = {"input_image": _image, "input_file": _file, "input_audio": _audio}
+_MEDIA: Final[dict[str, PartReader]] = {"input_image": _image, "input_file": _file, "input_audio": read_audio}
 
 INSTRUCTION: Final[Mapping[str, PartReader]] = {"input_text": _input_text}
 USER: Final[Mapping[str, PartReader]] = {"input_text": _input_text, **_MEDIA}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import ClientRequestError
+from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode
 from support.canonical_turns import PNG, translated
 
@@ -182,12 +182,28 @@ def test_audio_of_an_earlier_reply_becomes_a_text(upstream: str) -> None:
     assert made.losses.counts[LossCode.CONTENT_REPLACED] == 1
 
 
-@pytest.mark.parametrize("upstream", DIALECTS)
-def test_audio_of_an_earlier_turn_becomes_a_text(upstream: str) -> None:
-    audio = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-    sent, made = translated("chat", upstream, history("chat", audio, None, None), flags={"rewrite": True})
-    assert "[content left out: audio " in json.dumps(sent)
+RECORDINGS: list[Json] = [
+    {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+]
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=["audio", "video"])
+@pytest.mark.parametrize("upstream", ["messages", "responses"])
+def test_a_recording_of_an_earlier_turn_becomes_a_text(upstream: str, recording: Json) -> None:
+    sent, made = translated("chat", upstream, history("chat", recording, None, None))
+    kind = "audio" if "audio" in recording["type"] else "video"
+    assert f"[{kind} left out: {kind} cannot be sent to this upstream" in json.dumps(sent)
     assert made.losses.counts[LossCode.CONTENT_REPLACED] == 1
+    with pytest.raises(Unsupported, match=kind):
+        translated("chat", upstream, {"model": "m", "messages": [{"role": "user", "content": [recording]}]})
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=["audio", "video"])
+def test_a_rewritten_chat_request_keeps_its_recordings(recording: Json) -> None:
+    sent, made = translated("chat", "chat", history("chat", recording, None, None), flags={"rewrite": True})
+    assert recording in sent["messages"][0]["content"]
+    assert LossCode.CONTENT_REPLACED not in made.losses.counts
 
 
 @pytest.mark.parametrize(("client", "upstream"), DIRECTIONS)

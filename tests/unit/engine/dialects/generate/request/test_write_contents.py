@@ -137,7 +137,7 @@ def test_a_refusal_in_the_history_is_text() -> None:
 
 
 def test_what_cannot_be_read_becomes_a_placeholder_in_the_history() -> None:
-    audio = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}]}
-    sent = chat(audio, {"role": "assistant", "content": "Heard."}, HI)
+    unknown = {"role": "user", "content": [{"type": "hologram"}]}
+    sent = chat(unknown, {"role": "assistant", "content": "Seen."}, HI)
     assert "left out" in shape(sent)[0][1][0]
     assert sent.codes == ["content_replaced"]

@@ -12,8 +12,11 @@ Json = dict[str, Any]
 PNG = "iVBORw0KGgo="
 
 
+MEMBER = {"chat": "messages", "messages": "messages", "responses": "input"}
+
+
 def user(client: str, *parts: Json, profile: Any = GEMINI) -> tuple[list[Json], list[str]]:
-    sent = send(client, {"messages": [{"role": "user", "content": list(parts)}]}, profile)
+    sent = send(client, {MEMBER[client]: [{"role": "user", "content": list(parts)}]}, profile)
     [content] = sent.contents
     return content["parts"], sent.codes
 
@@ -72,8 +75,27 @@ def test_files_that_cannot_be_sent() -> None:
         user("chat", image(f"data:image/png;base64,{PNG}"), profile=GEMINI.replace({"images": False}))
     with pytest.raises(Unsupported, match="another provider"):
         user("chat", {"type": "file", "file": {"file_id": "file-1"}})
-    with pytest.raises(Unsupported, match="audio"):
-        user("chat", {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}})
+    with pytest.raises(Unsupported, match="fetch"):
+        user(
+            "chat",
+            {"type": "video_url", "video_url": "https://a.com/a.mp4"},
+            profile=GEMINI.replace({"url_sources": False}),
+        )
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_sounds(client: str) -> None:
+    parts, codes = user(client, {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}})
+    assert parts == [{"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}]
+    assert codes == []
+
+
+def test_films() -> None:
+    inline = {"type": "video_url", "video_url": {"url": "data:video/webm;base64,AAAA"}}
+    assert user("chat", inline)[0] == [{"inlineData": {"mimeType": "video/webm", "data": "AAAA"}}]
+    linked = {"type": "video_url", "video_url": "https://youtu.be/x"}
+    parts, _ = user("chat", linked, profile=GEMINI.replace({"url_sources": True}))
+    assert parts == [{"fileData": {"mimeType": "video/mp4", "fileUri": "https://youtu.be/x"}}]
 
 
 def test_a_document_and_a_search_result() -> None:

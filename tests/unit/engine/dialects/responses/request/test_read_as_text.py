@@ -193,7 +193,7 @@ def test_an_item_of_the_current_turn_is_refused(item: Any) -> None:
 
 def test_an_output_is_never_refused() -> None:
     """It stands in the history from its first request on."""
-    parts = [{"type": "input_text", "text": "x"}, {"type": "input_audio", "data": "AAAA"}]
+    parts = [{"type": "input_text", "text": "x"}, {"type": "input_audio", "input_audio": {}}]
     body, translation = sent("chat", None, USER, call("c"), output("c", parts))
     assert "left out: " in json.dumps(body["messages"][-1])
     assert translation.losses.counts == {LossCode.CONTENT_REPLACED: 1}

@@ -83,7 +83,7 @@ def test_cache_marks() -> None:
         ({"type": "input_image", "image_url": "data:image/png,AAAA"}, ".image_url"),
         ({"type": "input_file"}, ""),
         ({"type": "input_file", "file_data": "AAAA"}, ".file_data"),
-        ({"type": "input_audio", "input_audio": {}}, ""),
+        ({"type": "input_audio", "input_audio": {}}, ".input_audio.format"),
         ({"text": "x"}, ".type"),
         ({"type": "input_text"}, ".text"),
     ],
