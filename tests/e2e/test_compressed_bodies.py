@@ -83,7 +83,7 @@ async def test_a_compressed_request_of_codex_is_the_plain_one(upstream: Dialect,
         ("zstd", packed_zstd(b"{}", window_log=24), "its zstd body has a window above 8 MiB"),
         ("br", packed_br(b"{}")[:-1], "its br body was cut short"),
         ("br", packed_br(b"{}") + b"\n", "its br body is corrupt"),
-        ("gzip", gzip.compress(b"{}")[:-3], "its gzip body was cut short"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-3], "its gzip body was cut short"),
         ("gzip, br", packed_br(b"no gzip at all"), "its gzip body is corrupt"),
     ],
 )
