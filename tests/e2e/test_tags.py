@@ -18,7 +18,7 @@ from dragoman_server import Hooks
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.observability.logs import JsonFormatter
-from dragoman_server.simulator.app import REQUESTS, make_simulator
+from dragoman_server.simulator import REQUESTS, make_simulator
 from support.gateways import Gate, gate, served
 from support.named_keys import keyed, made
 from support.websockets import speaking

@@ -12,7 +12,7 @@ import openai
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.route import Route
-from dragoman_server.simulator.app import REQUESTS, Received, make_simulator
+from dragoman_server.simulator import REQUESTS, Received, make_simulator
 from support.gateways import Gate, gate, served
 from support.named_keys import keyed
 

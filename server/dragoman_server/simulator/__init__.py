@@ -6,7 +6,8 @@ Start with `make_simulator` in `app.py`; `python -m dragoman_server.simulator` s
 
 from __future__ import annotations
 
-from dragoman_server.simulator.app import REQUESTS, STREAMS, Received, RequestCheck, Streams, make_simulator
+from dragoman_server.simulator.app import make_simulator
 from dragoman_server.simulator.scenarios import SCRIPTS
+from dragoman_server.simulator.state import REQUESTS, STREAMS, Received, RequestCheck, Streams
 
 __all__ = ("REQUESTS", "SCRIPTS", "STREAMS", "Received", "RequestCheck", "Streams", "make_simulator")
