@@ -65,7 +65,10 @@ class RequestBodies:
                 timer.reschedule(0)
 
     async def read(self, request: web.Request) -> bytes:
-        """Return the body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
+        """Return the body, also if a middleware of the application has read it.
+
+        Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors.
+        """
         content = request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
         coded = "content-encoding" in request.headers
@@ -77,9 +80,9 @@ class RequestBodies:
                 raise _too_long(limit)
         try:
             if arrived:
-                body = content.read_nowait()
+                body = content.read_nowait() or await request.read()  # aiohttp keeps what a middleware has read
             else:
-                body = await self._arriving(content, limit, seconds, expander, coded=coded)
+                body = await self._arriving(request, limit, seconds, expander, coded=coded)
         except _BROKEN as error:
             raise _closing(request, _unreadable(error)) from None
         except TimeoutError:
@@ -104,6 +107,8 @@ class RequestBodies:
             begun = clock()
             try:
                 piece = await self._next_piece(content, left)
+                if not piece and not received:
+                    piece = await request.read()  # a middleware may have read it
             except web.RequestPayloadError as error:
                 raise _closing(request, _unreadable(error)) from None
             except TimeoutError:
@@ -148,17 +153,19 @@ class RequestBodies:
                 self._timers.discard(timer)
 
     async def _arriving(
-        self, content: StreamReader, limit: int, seconds: float, expander: Decompressor | None, *, coded: bool
+        self, request: web.Request, limit: int, seconds: float, expander: Decompressor | None, *, coded: bool
     ) -> bytes:
         """Read the body as it arrives. Raises TimeoutError if it arrives too slowly, or if the gateway stops.
 
         At most `limit` bytes and one piece are in memory, and no turn of the loop decompresses more than a piece.
         """
+        content = request.content
         body = BytesIO()  # unlike a list of pieces, it is not copied to become bytes
         received, due = 0, PIECE
         clock = asyncio.get_running_loop().time
         async with self._timed(seconds) as timer:
-            while piece := await content.readany():
+            piece = await content.readany() or await request.read()  # a middleware may have read it
+            while piece:
                 received += len(piece)
                 if received > limit:  # a compressed body may expand to nothing
                     raise _too_long(limit)
@@ -172,6 +179,7 @@ class RequestBodies:
                         timer.reschedule(clock() + seconds)
                     if coded:
                         await next_turn()
+                piece = await content.readany()
         if expander is not None:
             expander.finish()
         return body.getvalue()

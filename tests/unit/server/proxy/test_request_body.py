@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from unittest.mock import Mock
 
 import pytest
@@ -123,3 +124,33 @@ async def test_a_body_that_is_incomplete_at_the_stop_is_rejected_once(
         with pytest.raises(DragomanError, match="shutting down") as refused:
             await reading
         assert refused.value.failure.headers == {"retry-after": "1", "connection": "close"}
+
+
+@pytest.mark.parametrize("coding", [None, "gzip"])
+async def test_a_body_that_a_middleware_has_read_is_whole(coding: str | None) -> None:
+    sent = b'{"model":"m"}' if coding is None else gzip.compress(b'{"model":"m"}')
+    protocol = Mock(spec=BaseProtocol, _reading_paused=False)
+    content = StreamReader(protocol, 8 * PIECE, loop=asyncio.get_running_loop())
+    headers = {} if coding is None else {"content-encoding": coding}
+    request = make_mocked_request("POST", "/", headers=headers, payload=content)
+    content.feed_data(sent)
+    content.feed_eof()
+    assert await request.read() == sent
+    assert await RequestBodies(SERVER).read(request) == b'{"model":"m"}'
+
+
+async def test_so_is_one_that_is_forwarded_in_pieces() -> None:
+    request, content = _asked()
+    content.feed_data(b"a form")
+    content.feed_eof()
+    await request.read()
+    assert [piece async for piece in RequestBodies(SERVER).pieces(request, PIECE)] == [b"a form"]
+
+
+async def test_one_that_a_middleware_has_read_has_the_same_limit() -> None:
+    request, content = _asked()
+    content.feed_data(b"x" * (4 * PIECE + 1))
+    content.feed_eof()
+    await request.read()
+    with pytest.raises(LimitExceeded):
+        await RequestBodies(SERVER).read(request)
