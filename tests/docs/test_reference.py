@@ -26,6 +26,8 @@ from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.websocket import WebSocketOptions
+from dragoman_server.simulator import SCRIPTS
+from dragoman_server.simulator.modifiers import BUSY, LOST, MODIFIERS
 from generate import PAGES, main
 from support.paths import ROOT
 
@@ -190,3 +192,16 @@ def test_the_commands_and_their_options_are_documented() -> None:
         for option in action.option_strings:
             if option.startswith("--") and option != "--help" and option not in limits:
                 assert re.search(rf"(`|\s){option}\b", page), f"{path} {option}"
+
+
+def test_the_simulated_models_are_documented() -> None:
+    page = (ROOT / "docs/howto/simulate.md").read_text("utf-8")
+    models, words = (set(re.findall(r"`([^`]+)`", cell)) for cell in _first_cells(page))
+    assert {name for name in models if not re.search("[A-Z]", name)} == set(SCRIPTS)
+    assert words == {*MODIFIERS, BUSY, LOST}
+
+
+def _first_cells(page: str) -> list[str]:
+    """The first cells of each table, joined."""
+    tables = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
+    return [" ".join(row.split("|")[1] for row in table.splitlines()[2:]) for table in tables]
