@@ -26,7 +26,7 @@ from dragoman_server.config.route import Route
 from dragoman_server.config.routing_tables import read_targets
 from dragoman_server.config.schema import SIMULATED, Config, Models, Server
 from dragoman_server.config.state_options import read_state
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of, with_references
 
 KEY_VARIABLES = tuple(dict.fromkeys(dialect.facts.key_variable for dialect in Dialect))
 """The environment variables of the vendors' keys."""
@@ -86,7 +86,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str], directory: str
         )
     problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
     if problems:
-        raise ConfigError.of(problems)
+        raise ConfigError.of(with_references(problems, data, env))
     return config
 
 

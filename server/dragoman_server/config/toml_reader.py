@@ -31,6 +31,7 @@ from dragoman_server.config.value_problems import (
 Problem = tuple[str, str]
 """Path in the configuration, and message."""
 
+_SHORTEST = 6
 _REFERENCE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 _UNIX = "unix://"
 NOT_FILES = frozenset(("", "-", ":memory:"))
@@ -98,6 +99,26 @@ def directory_of(path: str | os.PathLike[str]) -> str:
 def located(path: str, directory: str) -> str:
     """Return a path of the configuration with `~` expanded, and in `directory` if it is relative."""
     return path if path in NOT_FILES else os.path.join(directory, os.path.expanduser(path).removeprefix("./"))
+
+
+def with_references(problems: list[Problem], data: Mapping[str, Any], env: Mapping[str, str]) -> list[Problem]:
+    """Return the problems with the text of the configuration in place of values of the environment, such as keys.
+
+    Values of a few characters stay, as they may be a part of any message.
+    """
+    written: dict[str, str] = {}
+    values: list[Any] = [data]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            written |= {env.get(found[1] or "", ""): found[0] for found in _REFERENCE.finditer(value)}
+        elif isinstance(value, Mapping):
+            values += value.values()
+        elif isinstance(value, list):
+            values += value
+    for known in sorted((each for each in written if len(each) >= _SHORTEST), key=len, reverse=True):
+        problems = [(path, message.replace(known, written[known])) for path, message in problems]
+    return problems
 
 
 class Table:

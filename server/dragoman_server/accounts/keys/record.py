@@ -87,7 +87,7 @@ class KeyRecord:
 def record_of(data: Mapping[str, Any]) -> KeyRecord:
     """Return the record that `KeyRecord.as_data` wrote. Raises ValueError, TypeError or KeyError for other data."""
     known = {spec.name for spec in fields(KeyLimits)}
-    if any(type(value) not in (int, float) for value in data["limits"].values()):
+    if type(data["limits"]) is not dict or any(type(value) not in (int, float) for value in data["limits"].values()):
         raise TypeError("a limit is not a number")
     return KeyRecord(
         str(data["name"]),

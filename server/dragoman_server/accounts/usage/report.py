@@ -22,6 +22,8 @@ _BEGINNING = b'{"time"'
 COUNT_NAMES = tuple(name for name, _ in COUNTS)
 _COUNTED = (*COUNT_NAMES, "searches", "cost")
 _NUMBERS = (int, float)
+_MOST = 1e15
+"""More than any count or cost. Infinity cannot be summed."""
 _TEXTS = (
     *("time", "key", "principal", "tag", "upstream_model", "model", "provider", "route", "service_tier", "speed"),
     *("client_profile", "client", "ended"),
@@ -160,12 +162,15 @@ def _jsonl_row(line: bytes) -> Any:
 def _has_values_of_rows(row: Json) -> bool:
     """True if the values that are summed have the types that they are written with."""
     others = row.get("other_models") or ()
-    return (
-        all(type(row.get(name) or "") is str for name in _TEXTS)
-        and type(others) in (list, tuple)
-        and all(type(part) is dict and type(part.get("model") or "") is str for part in others)
-        and all(type(each.get(name) or 0) in _NUMBERS for each in (row, *others) for name in _COUNTED)
-    )
+    if type(others) not in (list, tuple) or not all(type(part) is dict for part in others):
+        return False
+    texts = [row.get(name) for name in _TEXTS] + [part.get("model") for part in others]
+    counts = [each.get(name) for each in (row, *others) for name in _COUNTED]
+    return all(text is None or type(text) is str for text in texts) and all(map(_is_count, counts))
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (type(value) in _NUMBERS and -_MOST <= value <= _MOST)  # type: ignore[operator]
 
 
 def _is_cut(line: bytes) -> bool:

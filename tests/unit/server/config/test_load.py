@@ -180,6 +180,18 @@ def test_no_key_shows_anywhere() -> None:
     assert CANARY not in str(caught.value) + repr(caught.value)
 
 
+def test_a_problem_shows_a_reference_and_not_its_value() -> None:
+    """Found by fuzzing: a key that is written in place of a provider's name was in the error."""
+    data = {
+        "providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:1/v1"}},
+        "routes": [{"model": "m", "providers": ["${SOME_KEY}", "${SOME_KEY}"]}],
+    }
+    with pytest.raises(ConfigError) as raised:
+        parse_config(data, {"SOME_KEY": "sk-proj-4mQ0bYzW1eVtL8"})
+    assert "sk-proj" not in str(raised.value)
+    assert 'unknown provider "${SOME_KEY}"' in str(raised.value)
+
+
 def test_an_error_knows_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("[server]\nport = true\n")

@@ -103,9 +103,12 @@ def test_a_key_is_found_by_name_and_by_id() -> None:
     assert named((first, second), "c") is None
 
 
-@pytest.mark.parametrize("value", ["5", [5], {}, True, None])
-def test_a_stored_key_whose_limit_is_no_number_is_rejected(value: object, caplog: pytest.LogCaptureFixture) -> None:
+WRONG: list[object] = ["5", [5], {}, True, None]
+
+
+@pytest.mark.parametrize("limits", [*({"requests_per_minute": value} for value in WRONG), 7, []])
+def test_a_stored_key_with_limits_of_other_types_is_rejected(limits: object, caplog: pytest.LogCaptureFixture) -> None:
     """Found by fuzzing: the record was read, and the first request with the key raised TypeError."""
-    stored = KeyRecord("alice", HASH).as_data() | {"limits": {"requests_per_minute": value}}
+    stored = KeyRecord("alice", HASH).as_data() | {"limits": limits}
     assert records_of([json.dumps(stored).encode()]) == ()
     assert "cannot be read" in caplog.text
