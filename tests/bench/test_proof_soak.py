@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -195,7 +196,8 @@ def test_metrics_are_summed_over_their_labels() -> None:
 
 
 def test_a_process_that_has_ended_has_no_figures() -> None:
-    own = process(Life("supervisor", os.getpid(), 3.0), 5.0)
+    now = time.monotonic()
+    own = process(Life("supervisor", os.getpid(), now), now + 2.0)
     assert own is not None
     assert own.own > MIB
     assert own.pss > 0
@@ -217,3 +219,9 @@ def test_the_picture_has_each_worker() -> None:
     drawn = picture(run)
     assert "worker 1" in drawn
     assert "1 kills of worker 2" in drawn
+
+
+def test_a_process_that_got_the_number_of_one_that_has_ended_is_not_sampled() -> None:
+    now = time.monotonic()
+    assert process(Life("worker 1", os.getpid(), now), now + 2.0) is not None
+    assert process(Life("worker 1", os.getpid(), 0.0), now + 2.0) is None

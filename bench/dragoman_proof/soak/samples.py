@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,12 +53,19 @@ def process(life: Life, now: float) -> Process | None:
     """Return the figures of a process, or None if it has ended."""
     pid = life.pid
     with suppress(OSError):
+        if _begin_of(pid) > life.begun:  # another process, or a thread of one, has the number now
+            return None
         own = memory_bytes([pid], "Anonymous")
         threads = int(re.findall(r"Threads:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0])
         descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
         figures = (own, memory_bytes([pid]), resident_bytes([pid]), descriptors, threads, cpu_ns([pid]))
         return Process(life.name, pid, now - life.begun, *figures) if own else None
     return None
+
+
+def _begin_of(pid: int) -> float:
+    """Return when a process began, in seconds of the monotonic clock."""
+    return float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def metrics(page: str) -> dict[str, float]:
