@@ -37,7 +37,8 @@ MIB = 2**20
 async def test_a_short_soak_finds_nothing() -> None:
     """Two kills and two reloads in twenty seconds: each request has its row, and no other reply is cut.
 
-    It runs with DRAGOMAN_SOAK=1 only: under load, a row was once an estimate though its upstream had stated the counts.
+    It runs with DRAGOMAN_SOAK=1 only: under load, a response that the upstream runs in the background is open when
+    its reply comes, and its row has an estimate in place of the counts.
     """
     if not os.environ.get("DRAGOMAN_SOAK"):
         pytest.skip("DRAGOMAN_SOAK is not set")
