@@ -4,7 +4,8 @@
     dialects       CLIENT_DIALECTS DEFAULT_DIALECT STORED_DIALECT WireFacts path_with
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
-    errors         read_error for_client redact quote tidy is_secret short_repr changed_fields written_duration
+    errors         read_error for_client redact quote tidy is_secret is_public_parameter short_repr changed_fields
+                   written_duration
     output caps    lower_cap
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
@@ -30,7 +31,7 @@ from dragoman.dialects.count_endpoint import CountEndpoint
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.dialects.errors.headers import written_duration
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
+from dragoman.dialects.errors.redact import is_public_parameter, is_secret, quote, redact, tidy
 from dragoman.dialects.facts import WireFacts, path_with
 from dragoman.dialects.http_errors import read_error
 from dragoman.dialects.openai.endpoint_usage import AUDIO_TOKENS
@@ -137,6 +138,7 @@ __all__ = (
     "for_client",
     "forward",
     "heartbeat_frame",
+    "is_public_parameter",
     "is_secret",
     "join_items",
     "lower_cap",

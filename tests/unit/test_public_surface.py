@@ -149,6 +149,7 @@ GATEWAYS = (
     "for_client",
     "forward",
     "heartbeat_frame",
+    "is_public_parameter",
     "is_secret",
     "join_items",
     "lower_cap",

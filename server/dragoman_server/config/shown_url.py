@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman.gateway import tidy
+from dragoman.gateway import is_public_parameter, tidy
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)
@@ -12,8 +12,9 @@ _VALUE = re.compile(r"=[^&]*")
 
 
 def shown_url(url: str) -> str:
-    """Return the URL on one line, with user, password, query values and fragment replaced by `***`.
+    """Return the URL on one line, with user, password, fragment and the values of its query replaced by `***`.
 
+    Parameters that select the form of an API, such as `alt=sse`, stay.
     Accepts any text: the value may not be a URL, but a key in the wrong place.
     """
     if _OPAQUE.fullmatch(url):
@@ -25,8 +26,12 @@ def shown_url(url: str) -> str:
         base = f"{scheme[0] if scheme else ''}***@{base.rpartition('@')[2]}"
     if query_mark:
         # A query without `=` may as a whole be a key.
-        base += f"?{_VALUE.sub('=***', query)}" if "=" in query else "?***"
+        base += f"?{'&'.join(map(_shown_parameter, query.split('&')))}" if "=" in query else "?***"
     if hash_mark:
         base += "#***"
     base = base if base.isprintable() else ascii(base)[1:-1]
     return tidy(base)  # a key in the path
+
+
+def _shown_parameter(parameter: str) -> str:
+    return parameter if is_public_parameter(parameter) else _VALUE.sub("=***", parameter)

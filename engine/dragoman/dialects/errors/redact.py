@@ -62,12 +62,16 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"([?&](?:key|token)=)[^\s&\"'`]{6,}", re.IGNORECASE), r"\1***"),
 )
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,15}://)([^\s\"'`<>]+)")
-_QUERY_VALUE = re.compile(r"(?<==)[^&;#]+")
+_SEPARATOR = re.compile(r"([&;#])")
+_PUBLIC_PARAMETER = re.compile(
+    r"alt=(?:sse|json)|api-version=(?:\d{4}-\d\d-\d\d(?:-preview)?|preview|latest|v\d{1,2})|(?:beta|stream)=(?:true|false)"
+)
+"""Parameters that select the form of an API. Their values are words and dates, so that no key looks like one."""
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
     """Return the text without `secrets`, without anything that looks like a key, and without the user names, passwords
-    and query values of URLs."""
+    and query values of URLs, apart from public parameters."""
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, MASK)
@@ -84,7 +88,17 @@ def _redact_url(found: re.Match[str]) -> str:
     authority, slash, path = rest.partition("/")
     if "@" in authority:
         authority = f"{MASK}@{authority.rpartition('@')[2]}"
-    return f"{found[1]}{authority}{slash}{path}{mark}{_QUERY_VALUE.sub(MASK, query)}"
+    return f"{found[1]}{authority}{slash}{path}{mark}{''.join(map(_redact_parameter, _SEPARATOR.split(query)))}"
+
+
+def is_public_parameter(parameter: str) -> bool:
+    """True if a parameter of a query, such as `alt=sse`, selects the form of an API, so that it holds no secret."""
+    return _PUBLIC_PARAMETER.fullmatch(parameter) is not None
+
+
+def _redact_parameter(parameter: str) -> str:
+    name, mark, value = parameter.partition("=")
+    return parameter if not value or is_public_parameter(parameter) else f"{name}{mark}{MASK}"
 
 
 def redact_json(body: bytes, secrets: Sequence[str] = ()) -> bytes:

@@ -105,7 +105,7 @@ def header_of(headers: Iterable[Sequence[str]], name: str) -> str:
 
 
 def shown_target(url: str, secrets: Sequence[str]) -> str:
-    """Return a URL or a path, without user, password and values of its query."""
+    """Return a URL or a path, without user, password and the values of its query that may be secrets."""
     return redact(shown_url(url), secrets)
 
 

@@ -41,5 +41,20 @@ def test_a_base_url_is_shown_without_its_secrets(tmp_path: Path, url: str, shown
     assert "SECRET" not in what
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("alt=sse", "alt=sse"),
+        ("alt=sse&key=SECRET&api-version=2026-03-01", "alt=sse&key=***&api-version=2026-03-01"),
+        ("api-version=2026-03-01-preview&beta=true", "api-version=2026-03-01-preview&beta=true"),
+        ("api-version=SECRET&alt=SECRET&beta=SECRET", "api-version=***&alt=***&beta=***"),
+        ("alt=sse=SECRET", "alt=***"),
+        ("salt=sse&alt=sse%26SECRET", "salt=***&alt=***"),
+    ],
+)
+def test_parameters_that_hold_no_secret_are_shown(query: str, shown: str) -> None:
+    assert shown_url(f"https://h/v1?{query}") == f"https://h/v1?{shown}"
+
+
 def test_a_url_cannot_forge_a_line() -> None:
     assert shown_url("http://h/\nx") == r"http://h/\nx"

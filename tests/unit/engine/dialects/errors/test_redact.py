@@ -47,6 +47,16 @@ def test_secrets_in_messages_are_masked(text: str, secret: str) -> None:
         assert "***" in failure.message
 
 
+def test_public_parameters_of_a_url_stay() -> None:
+    url = "https://host/v1beta/models/m:streamGenerateContent?alt=sse"
+    assert redact(f"POST {url} failed") == f"POST {url} failed"
+    url = "https://host/openai?api-version=2026-03-01-preview&beta=true&x;alt=json"
+    assert redact(url) == url
+    assert redact("https://host/?alt=secret&beta=secret&api-version=secret&alt=sse=secret#a=secret") == (
+        "https://host/?alt=***&beta=***&api-version=***&alt=***#a=***"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
