@@ -76,7 +76,7 @@ async def single(*args: str, env: dict[str, str] | None = None, cwd: Path | None
         aiohttp.ClientSession() as session,
     ):
         url = (await running.writes(r"dragoman listens on (http://\S+)"))[1]
-        await running.writes("provider ")
+        await running.writes("OpenAI clients: ")
         yield Single(running, url, session)
         if running.process.returncode is None:
             running.process.terminate()

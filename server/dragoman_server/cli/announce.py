@@ -9,6 +9,7 @@ from dataclasses import replace
 from dragoman import DragomanError
 from dragoman_server.cli.agents import AGENTS
 from dragoman_server.cli.describe_config import provider_line, target_of
+from dragoman_server.config.address import reachable
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
@@ -33,7 +34,7 @@ def announce(url: str, config: Config, workers: int | None = None) -> None:
     """Print that a gateway listens on `url`, with so many workers if any, and how to use it, in up to 12 lines."""
     several = f" with workers: {workers}" if workers is not None else ""
     print_line(f"dragoman listens on {url}{several} (version {installed_version()}, revision {revision()})")
-    for line in (*_served(url, config), *_clients(_reachable(url), config)):
+    for line in (*_served(url, config), *_clients(reachable(url), config)):
         print_line(f"  {line}")
 
 
@@ -105,8 +106,3 @@ def _model_option(config: Config) -> str:
     ):
         return ""
     return f" --model {next((name for name, _ in router.known_models()), 'NAME')}"
-
-
-def _reachable(url: str) -> str:
-    """Return a URL at which clients of this machine reach the gateway."""
-    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

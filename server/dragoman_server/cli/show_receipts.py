@@ -11,7 +11,7 @@ from dragoman.gateway import quote
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import count
-from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_url, fetch
+from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_gateway, fetch, gateway_of
 from dragoman_server.cli.text_table import cut, line_width, text_width, wrapped
 from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX
 
@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--last", type=count, default=LIST_DEFAULT, metavar="N", help=f"how many to list (default {LIST_DEFAULT})"
     )
-    add_url(parser)
+    add_gateway(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on one line")
-    parser.description = f"Print the last receipts of the gateway's key, which is read from {KEY_VARIABLE}."
+    parser.description = f"Print the last receipts of the gateway's key: {KEY_VARIABLE}, else server.keys."
     parser.set_defaults(run=show)
 
 
@@ -33,7 +33,7 @@ def show(args: argparse.Namespace) -> int:
     if args.last > LIST_MAX:
         raise CommandError("--last", f"expected a number from 1 to {LIST_MAX}; got {args.last}")
     path = "receipts" if args.id is None else f"receipts/{quoted(args.id, safe='')}"
-    found = json_loads(fetch(args.url, path, {"limit": str(args.last)} if args.id is None else {}))
+    found = json_loads(fetch(gateway_of(args), path, {"limit": str(args.last)} if args.id is None else {}))
     if args.json:
         sys.stdout.write(json_dumps(found).decode() + "\n")
     elif args.id is not None:

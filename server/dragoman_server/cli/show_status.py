@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.gateway import quote
 from dragoman.wire import Json, json_dumps, json_loads
-from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_url, fetch
+from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_gateway, fetch, gateway_of
 from dragoman_server.cli.text_table import blocks, line_width, short_number, table, wrapped
 
 HOSTS = ("host", "state", "version", "configuration", "workers", "open", "streams", "requests")
@@ -19,15 +19,15 @@ MARK = "*"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_url(parser)
+    add_gateway(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on one line")
-    parser.description = f"Print the status of all hosts. It needs an admin's key, which is read from {KEY_VARIABLE}."
+    parser.description = f"Print the status of all hosts. It needs an admin's key: {KEY_VARIABLE}, else server.keys."
     parser.set_defaults(run=show)
 
 
 def show(args: argparse.Namespace) -> int:
     """Print the status. Raises CommandError, and ConnectionError if the gateway does not return it."""
-    status = json_loads(fetch(args.url, "status", {}))
+    status = json_loads(fetch(gateway_of(args), "status", {}))
     if args.json:
         sys.stdout.write(json_dumps(status).decode() + "\n")
     else:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragoman.wire import Json, json_loads
-from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_url, fetch
+from dragoman_server.cli.running_gateway import KEY_VARIABLE, RunningGateway, add_gateway, fetch, gateway_of
 from dragoman_server.cli.top.rates import HostRates
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _OTHER_LINES = 12
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_url(parser)
+    add_gateway(parser)
     parser.add_argument(
         "--interval",
         type=_seconds,
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--once", action="store_true", help="print one screen and exit")
     parser.description = (
-        f"Watch all hosts of a gateway; Ctrl-C ends it. It needs an admin's key, which is read from {KEY_VARIABLE}."
+        f"Watch all hosts of a gateway; Ctrl-C ends it. It needs an admin's key: {KEY_VARIABLE}, else server.keys."
     )
     parser.set_defaults(run=watch)
 
@@ -63,7 +63,7 @@ def watch(args: argparse.Namespace) -> int:
         print("top needs the package rich: pip install 'dragoman[top]'", file=sys.stderr)
         return 1
     console = Console(highlight=False)
-    view = TopView(args.url, console)
+    view = TopView(gateway_of(args), console)
     first = view.next(strict=True)
     if args.once or not console.is_terminal:
         console.print(first)
@@ -77,8 +77,8 @@ def watch(args: argparse.Namespace) -> int:
 class TopView:
     """The screens of one gateway. `clock` returns seconds."""
 
-    def __init__(self, url: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._url = url
+    def __init__(self, gateway: RunningGateway, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gateway = gateway
         self._console = console
         self._clock = clock
         self._rates = HostRates()
@@ -91,7 +91,7 @@ class TopView:
 
         problem = ""
         try:
-            self._status = json_loads(fetch(self._url, "status", {}))
+            self._status = json_loads(fetch(self._gateway, "status", {}))
             self._rates.add(self._clock(), self._status)
             self._rows = self._open_requests() if self._status["console"] else None
         except ConnectionError as error:
@@ -104,5 +104,5 @@ class TopView:
         """Return as many open requests as the screen has room for."""
         room = self._console.height - _OTHER_LINES - len(self._status["hosts"]) - len(self._status["providers"])
         query = {"state": "open", "rows": str(max(5, min(200, room)))}
-        rows: list[Json] = json_loads(fetch(self._url, "exchanges", query, below=CONSOLE))["rows"]
+        rows: list[Json] = json_loads(fetch(self._gateway, "exchanges", query, below=CONSOLE))["rows"]
         return rows

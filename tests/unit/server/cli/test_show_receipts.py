@@ -33,7 +33,7 @@ async def test_the_last_receipts_of_a_key(capsys: pytest.CaptureFixture[str], mo
             1,
             "",
             "dragoman: no API key: send it as x-api-key or as Authorization: Bearer"
-            "; the key is read from DRAGOMAN_KEY\n",
+            "; set DRAGOMAN_KEY to a key of the gateway\n",
         )
         monkeypatch.setenv("DRAGOMAN_KEY", key)
         assert await run() == (0, "", "there are no receipts\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,3 +110,20 @@ async def test_the_status_of_a_running_gateway(
         found = json.loads((await run("--json"))[1])
         assert [each["host"] for each in found["hosts"]] == ["gw-1"]
         assert key not in out
+
+
+async def test_the_gateway_of_the_directory_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DRAGOMAN_KEY", "DRAGOMAN_HOST", "DRAGOMAN_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    config = config_for("http://127.0.0.1:9/v1", CHAT, name="gw-1", keys=("secret-of-the-gateway",))
+    async with gate(config) as up:
+        port = up.url.rpartition(":")[2]
+        (tmp_path / "dragoman.toml").write_text(f'[server]\nport = {port}\nkeys = ["secret-of-the-gateway"]\n')
+        for command in (["status"], ["receipts"], ["top", "--once"]):
+            assert await asyncio.to_thread(main, command) == 0
+            out, err = capsys.readouterr()
+            assert "secret" not in out + err
+            assert ("gw-1" in out) == (command != ["receipts"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman_server.cli.main import main
+from dragoman_server.cli.running_gateway import RunningGateway
 from support.gateways import CHAT, MESSAGES, config_for, gate, until
 from support.samples import text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, chunk, sse_head
@@ -61,7 +62,7 @@ def test_a_failure_later_is_shown_above_the_last_numbers(monkeypatch: pytest.Mon
         return call
 
     monkeypatch.setattr(screen, "screen", lambda *args: args)
-    view: Any = command.TopView("http://x", console.Console())
+    view: Any = command.TopView(RunningGateway("http://x"), console.Console())
     monkeypatch.setattr(command, "fetch", fetch(False))
     assert view.next()[3] == ""
     monkeypatch.setattr(command, "fetch", fetch(True))
