@@ -154,7 +154,7 @@ async def test_a_refusal_is_read_whole_though_the_body_is_long(path: str, monkey
     assert b"\r\naccept-encoding: gzip, deflate\r\n" in head.lower()
     assert read_error(ENDPOINTS[path], answered).message == (
         "the content-encoding 'zstd' cannot be read: send gzip or deflate, or no content-encoding; "
-        "the gateway reads it after pip install 'dragoman[compression]'"
+        "to let the gateway read it, install Dragoman with the extra compression"
     )
 
 

@@ -198,7 +198,7 @@ async def test_without_the_extra_the_error_has_the_cure(
     without_extra(monkeypatch)
     data = PACKED[encoding][1](TEXT)
     async with WireServer(replying(packed_head(encoding, len(data)) + data)) as server:
-        with pytest.raises(UpstreamError, match=r"compression off, or pip install 'dragoman\[compression\]'"):
+        with pytest.raises(UpstreamError, match=r"compression off, or install Dragoman with the extra compression"):
             await client.read(server.url, limit=PLENTY)
 
 

@@ -20,7 +20,7 @@ PIECE: Final = 256 * 1024
 """Bytes that one step may expand to."""
 CODINGS_MAX: Final = 3
 """Most codings of one body. Each may expand what the one outside it expanded."""
-CURE: Final = "pip install 'dragoman[compression]'"
+CURE: Final = "install Dragoman with the extra compression"
 """The command that installs what br and zstd need."""
 ZSTD_WINDOW_LOG: Final = 23
 """Largest window of zstd, as a power of two: 8 MiB (RFC 9659 §3). That of br is 16 MiB at most (RFC 7932 §9.1)."""

@@ -22,7 +22,7 @@ def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     try:
         import shtab
     except ImportError:
-        print("completion needs the package shtab: pip install 'dragoman[completion]'", file=sys.stderr)
+        print("completion needs the package shtab: install Dragoman with the extra completion", file=sys.stderr)
         return 1
     _complete_files(parser, shtab.FILE)
     print(shtab.complete(parser, args.shell))

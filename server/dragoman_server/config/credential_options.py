@@ -86,7 +86,7 @@ class CredentialOptions:
             if getattr(self, name) is not None and self.source not in sources:
                 yield f"{at}.{name}", f"has no effect here: it is for {' and '.join(sources)}"
         if not all(_installed(module) for module in _PACKAGES.get(self.source, ())):
-            yield f"{at}.kind", f"needs packages that are not installed: pip install 'dragoman[{self.source}]'"
+            yield f"{at}.kind", f"needs packages that are not installed: install Dragoman with the extra {self.source}"
         if self.source == AWS:
             for name, value in self.aws_host(base_url)._asdict().items():
                 if not value:

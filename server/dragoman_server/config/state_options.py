@@ -152,7 +152,7 @@ class StateOptions:
         if self.named and self.kind == MEMORY:
             yield "state.encryption_key", 'has no effect with kind = "memory"'
         elif find_spec("cryptography") is None:
-            yield "state.encryption_key", "needs the package cryptography: pip install 'dragoman[encryption]'"
+            yield "state.encryption_key", "needs the package cryptography: install Dragoman with the extra encryption"
         else:
             from dragoman.threads import NodeCipher
 

@@ -32,7 +32,7 @@ def _postgres_problems(at: str, url: str, prefix: str) -> Iterator[Problem]:
     elif problem := PostgresConnection.url_problem(url):
         yield f"{at}.url", problem
     if find_spec("asyncpg") is None:
-        yield f"{at}.kind", "needs the package asyncpg: pip install 'dragoman[postgres]'"
+        yield f"{at}.kind", "needs the package asyncpg: install Dragoman with the extra postgres"
     if problem := PostgresConnection.schema_problem(prefix):
         yield f"{at}.prefix", problem
 
@@ -46,7 +46,7 @@ def redis_problems(key: str, url: str, kind: str) -> Iterator[Problem]:
     elif problem := RedisConnection.url_problem(url):
         yield key, problem
     if find_spec("redis") is None:
-        yield kind, "needs the package redis: pip install 'dragoman[redis]'"
+        yield kind, "needs the package redis: install Dragoman with the extra redis"
 
 
 def is_prefix(text: str) -> bool:

@@ -58,7 +58,7 @@ class Telemetry:
         elif self.metrics and not self.endpoint:
             yield "telemetry.endpoint", "is required for metrics: the URL of a collector"
         elif (self.exports_spans or self.metrics) and not _is_installed():
-            yield "telemetry.endpoint", "needs the packages of OpenTelemetry: pip install 'dragoman[otel]'"
+            yield "telemetry.endpoint", "needs the packages of OpenTelemetry: install Dragoman with the extra otel"
         yield from setting_problems("telemetry", self)
         for name, value in self.headers.items():
             if not name.isascii() or not (name + value).isprintable() or ":" in name or " " in name:

@@ -205,7 +205,7 @@ def _unsupported(error: UnsupportedEncoding) -> Failure:
     """Return the 415, which has the encodings that can be read in `accept-encoding` (RFC 9110 §15.5.16)."""
     *others, last = error.readable.split(", ")
     advice = f"send {', '.join(others)} or {last}, or no content-encoding"
-    cure = f"; the gateway reads it after {error.cure}" if error.cure else ""
+    cure = f"; to let the gateway read it, {error.cure}" if error.cure else ""
     failure = unsupported(f"the content-encoding {str(error)[:100]!a} cannot be read: {advice}{cure}")
     return replace(failure, headers={**failure.headers, "accept-encoding": error.readable})
 

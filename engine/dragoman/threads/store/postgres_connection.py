@@ -115,7 +115,7 @@ class PostgresConnection:
         try:
             import asyncpg  # an extra
         except ImportError:
-            raise StoreError("PostgreSQL needs the package asyncpg: pip install 'dragoman[postgres]'") from None
+            raise StoreError("PostgreSQL needs the package asyncpg: install Dragoman with the extra postgres") from None
         self._pool = asyncpg.create_pool(
             min_size=0,
             max_size=self._connections,

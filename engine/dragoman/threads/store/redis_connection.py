@@ -110,7 +110,7 @@ class RedisConnection:
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
         except ImportError:
-            raise StoreError("Redis needs the package redis: pip install 'dragoman[redis]'") from None
+            raise StoreError("Redis needs the package redis: install Dragoman with the extra redis") from None
         options = {
             "decode_responses": self._decode,
             "socket_timeout": self._timeout,

@@ -25,7 +25,7 @@ def _read_yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
-        message = "LiteLLM's configuration is YAML, which needs PyYAML: pip install 'dragoman[import]'"
+        message = "LiteLLM's configuration is YAML, which needs PyYAML: install Dragoman with the extra import"
         raise CommandError("", message) from None
     try:
         return yaml.safe_load(text)

@@ -60,7 +60,7 @@ def watch(args: argparse.Namespace) -> int:
         from rich.console import Console
         from rich.live import Live
     except ImportError:
-        print("top needs the package rich: pip install 'dragoman[top]'", file=sys.stderr)
+        print("top needs the package rich: install Dragoman with the extra top", file=sys.stderr)
         return 1
     console = Console(highlight=False)
     view = TopView(gateway_of(args), console)

@@ -27,4 +27,4 @@ def test_without_shtab_it_names_the_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(argparse.Namespace(shell="bash"), argparse.ArgumentParser()) == 1
-    assert "pip install 'dragoman[completion]'" in capsys.readouterr().err
+    assert "install Dragoman with the extra completion" in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_redis_has_an_address_that_is_not_shown(monkeypatch: pytest.MonkeyPatch)
     assert (options.url, options.prefix) == ("rediss://:canary-7f3a@redis:6379/1", "team")
     assert "canary" not in repr(options)
     monkeypatch.setattr("dragoman_server.config.store_urls.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"needs the package redis: pip install 'dragoman\[redis\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package redis: install Dragoman with the extra redis"):
         parsed(kind="redis", url="redis://redis:6379/0")
 
 

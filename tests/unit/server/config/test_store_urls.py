@@ -29,10 +29,10 @@ def test_problems_of_a_table(kind: str, url: str, prefix: str, expected: list[st
 def test_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman_server.config.store_urls.find_spec", lambda _: None)
     assert [*redis_problems("t.x_url", "redis://h", "t.x_url")] == [
-        ("t.x_url", "needs the package redis: pip install 'dragoman[redis]'")
+        ("t.x_url", "needs the package redis: install Dragoman with the extra redis")
     ]
     assert [*url_problems("t", "postgresql", POSTGRES, "a")] == [
-        ("t.kind", "needs the package asyncpg: pip install 'dragoman[postgres]'")
+        ("t.kind", "needs the package asyncpg: install Dragoman with the extra postgres")
     ]
 
 

@@ -74,5 +74,5 @@ def test_the_packages_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(telemetry, "_MODULE", "opentelemetry.exporter.of_nobody.http")
     ((path, message),) = options.problems()
     assert path == "telemetry.endpoint"
-    assert "pip install 'dragoman[otel]'" in message
+    assert "install Dragoman with the extra otel" in message
     assert list(Telemetry(True).problems()) == [], "headers alone need no package"

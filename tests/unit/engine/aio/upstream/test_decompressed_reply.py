@@ -89,7 +89,7 @@ async def test_without_the_extra_the_error_has_the_cure(monkeypatch: pytest.Monk
     with pytest.raises(UpstreamProtocolError) as raised:
         await anext(decompressed(Received(b"x").batches(), "zstd", sliced=True))
     assert str(raised.value).endswith(
-        "only gzip, deflate are understood: switch its compression off, or pip install 'dragoman[compression]'"
+        "only gzip, deflate are understood: switch its compression off, or install Dragoman with the extra compression"
     )
 
 

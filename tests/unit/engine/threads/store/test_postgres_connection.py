@@ -130,7 +130,7 @@ async def test_a_url_of_another_form_and_a_missing_package(monkeypatch: pytest.M
     with pytest.raises(StoreError, match=r"the URL of PostgreSQL \(store\.url\) is not valid: expected postgresql://"):
         await PostgresConnection("http://canary", PART, 1.0, setting="store.url").open()
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(StoreError, match=r"pip install 'dragoman\[postgres\]'"):
+    with pytest.raises(StoreError, match=r"install Dragoman with the extra postgres"):
         await PostgresConnection("postgresql://h/d", PART, 1.0).open()
 
 

@@ -72,9 +72,9 @@ def test_problems_of_postgresql(options: dict[str, Any], expected: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman_server.config.store_urls.find_spec", lambda name: None)
-    assert problems() == ["store.kind: needs the package asyncpg: pip install 'dragoman[postgres]'"]
+    assert problems() == ["store.kind: needs the package asyncpg: install Dragoman with the extra postgres"]
     assert problems(limits_url="redis://h")[1:] == [
-        "store.limits_url: needs the package redis: pip install 'dragoman[redis]'"
+        "store.limits_url: needs the package redis: install Dragoman with the extra redis"
     ]
 
 

@@ -75,7 +75,7 @@ def test_a_failure_later_is_shown_above_the_last_numbers(monkeypatch: pytest.Mon
 def test_without_rich_it_names_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert main(["top"]) == 1
-    assert capsys.readouterr().err == "top needs the package rich: pip install 'dragoman[top]'\n"
+    assert capsys.readouterr().err == "top needs the package rich: install Dragoman with the extra top\n"
 
 
 @pytest.mark.parametrize("value", ["0", "soon", "-1", "nan", "inf"])
