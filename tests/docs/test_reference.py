@@ -195,7 +195,7 @@ def test_the_commands_and_their_options_are_documented() -> None:
 
 
 def test_the_simulated_models_are_documented() -> None:
-    page = (ROOT / "docs/howto/simulate.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/simulated-models.md").read_text("utf-8")
     models, words = (set(re.findall(r"`([^`]+)`", cell)) for cell in _first_cells(page))
     assert {name for name in models if not re.search("[A-Z]", name)} == set(SCRIPTS)
     assert words == {*MODIFIERS, BUSY, LOST}
