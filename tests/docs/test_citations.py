@@ -165,6 +165,19 @@ def test_a_stream_of_the_page_is_the_worked_one(number: str) -> None:
     assert [re.sub(r"\b(msg|rs|fc)_u", r"\1_x", line) for line in lines] == worked.split("\n")[1:-2]
 
 
+@pytest.mark.parametrize("client", ["chat", "messages", "responses"])
+def test_the_gemini_streams_of_the_page_are_the_worked_ones(client: str) -> None:
+    page = (REFERENCE / "streams.md").read_text("utf-8")
+    table = [
+        line.strip("| ").split(" | ") for line in page.partition('<a id="s10"></a>')[2].splitlines() if " | " in line
+    ]
+    column = next(index for index, title in enumerate(table[0]) if client in title.lower())
+    lines = [line for row in table[1:] for line in row[column].split("<br>") if line != "–"]
+    tables = (ROOT / "tests/golden/worked.txt").read_text("utf-8").split("== ")
+    worked = next(table for table in tables if table.startswith(f"{client}_from_generate/thinking_tool\n"))
+    assert lines == worked.split("\n")[1:-2]
+
+
 def rows(page: str, heading: str = "") -> list[str]:
     """The first cells of the tables in a section of a reference page, which other tests compare with the code."""
     text = (REFERENCE / page).read_text("utf-8")
