@@ -229,6 +229,24 @@ async def test_the_keyboard_and_a_narrow_window(browser: Any) -> None:
             assert wide <= 320, f"{view} needs {wide} px"
 
 
+async def test_tables_fit_a_phone(browser: Any) -> None:
+    form: Any = {"viewport": {"width": 390, "height": 844}}
+    async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui/#playground", **form) as shown:
+        await shown.get_by_role("button", name="Send").click()
+        await shown.get_by_text("Both sides, with times").wait_for()
+        await shown.get_by_role("region", name="Changes to the request").wait_for()
+        found = [await shown.evaluate(CUT_OFF)]
+        await shown.goto(f"{up.url}/ui/#health")
+        await shown.locator("#providers td").first.wait_for()
+        found.append(await shown.evaluate(CUT_OFF))
+    assert found == [[], []]
+
+
+CUT_OFF = """() => [...document.querySelectorAll(".scroll")].filter(
+  region => region.checkVisibility() && region.scrollWidth > region.clientWidth).map(region => region.ariaLabel)"""
+"""The names of the tables that are wider than the screen."""
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize(("width", "scheme"), FORMS)
 async def test_axe_finds_nothing(browser: Any, width: int, scheme: str) -> None:

@@ -12,7 +12,7 @@ from dragoman_server.cli.describe_config import provider_line, target_of
 from dragoman_server.config.address import reachable
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.provider import Auth
-from dragoman_server.config.schema import Config
+from dragoman_server.config.schema import SIMULATED, Config
 from dragoman_server.config.stored_files import stored_files
 from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.observability.logs import print_line
@@ -43,7 +43,8 @@ def _served(url: str, config: Config) -> Iterator[str]:
         yield f"console: {url}/ui/"
     if config.simulated:
         yield "replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
-        yield "any model name leads to it; chat/NAME, messages/NAME and responses/NAME select the provider of an API"
+        *names, last = [f"{dialect}/NAME" for dialect in SIMULATED]
+        yield f"any model name leads to it; {', '.join(names)} and {last} select its API"
     else:
         yield from _shortened([provider_line(each) for each in config.providers.values()], "providers")
         sizes = ", ".join(_sizes(config))

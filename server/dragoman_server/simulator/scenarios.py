@@ -172,9 +172,10 @@ def _long(turn: RequestTurn, count: int, form: str) -> Scenario:
 
 def _text(turn: RequestTurn) -> Scenario:
     quoted = turn.last_user.strip()[:200] or "nothing"
+    stop = "" if quoted[-1] in ".!?" else "."
     # U+2028 does not end a line of an event stream; a reader that splits there fails on this text.
     return Scenario(
-        (*_texts("You said: ", quoted, ". Grüße", " 👋🏽", " aus 東京", "\u2028—", " done."), Finish("stop"))
+        (*_texts("You said: ", quoted, f"{stop} Grüße", " 👋🏽", " aus 東京", "\u2028—", " done."), Finish("stop"))
     )
 
 

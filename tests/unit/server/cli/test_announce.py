@@ -50,7 +50,7 @@ def test_the_simulated_upstream(capsys: pytest.CaptureFixture[str]) -> None:
     assert rest == [
         f"  console: {URL}/ui/",
         "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated",
-        "  any model name leads to it; chat/NAME, messages/NAME and responses/NAME select the provider of an API",
+        "  any model name leads to it; chat/NAME, messages/NAME, responses/NAME and generate/NAME select its API",
         CLAUDE,
         OPENAI,
     ]
