@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from real_clients.contract import Client
+from real_clients.contract import Client, Outcome
 from real_clients.rounds import UPSTREAMS, Round
 
 PAGE = Path(__file__).parents[2] / "docs/reference/clients.md"
@@ -34,6 +35,9 @@ ran, the word came back, and neither upstream nor gateway rejected anything.
 `--only NAME` runs a part of it. The same cells are tests: `DRAGOMAN_CLIENTS=1 pytest tests/real_clients`.
 
 """
+_NOTE = """\
+1. The client requests no reasoning here, and Gemini shows it only if a request does.
+"""
 _LOST = """
 ## What is changed on the way
 
@@ -49,7 +53,7 @@ def page(clients: Sequence[Client], seen: Mapping[tuple[str, str], Round]) -> st
 
 
 def tables(clients: Sequence[Client], upstreams: Sequence[str], seen: Mapping[tuple[str, str], Round]) -> str:
-    """A table for each kind of client, and the reasons of what failed."""
+    """A table for each kind of client, the note, and the reasons of what failed."""
     parts = []
     for kind, heading in HEADINGS.items():
         of_kind = [client for client in clients if client.kind == kind]
@@ -59,6 +63,8 @@ def tables(clients: Sequence[Client], upstreams: Sequence[str], seen: Mapping[tu
             ]
             head = ["client", "packages", "speaks", *(f"{upstream} upstream" for upstream in upstreams)]
             parts.append(f"## {heading}\n\n{_table(head, rows)}")
+    if any(not played.reasoning for played in seen.values()):
+        parts.append(_NOTE)
     failed = [(*cell, played) for cell, played in seen.items() if played.wrong]
     if failed:
         reasons = [f"- {name} · {upstream}: {_line(played.wrong)}\n" for name, upstream, played in failed]
@@ -70,6 +76,37 @@ def row(client: Client, marks: Iterable[str]) -> list[str]:
     """One client's cells."""
     packages = " ".join(f"`{package}`" for package in client.packages)
     return [client.name, packages, f"`{client.dialect}`", *marks]
+
+
+def kept(text: str, upstreams: Sequence[str]) -> dict[tuple[str, str], Round]:
+    """The rounds that a page has of these upstreams, as far as it shows them."""
+    found: dict[tuple[str, str], Round] = {}
+    marks, _, losses = text.partition(_LOST.strip().partition("\n")[0])
+    for cells in _cells(losses):
+        for upstream, codes in cells.items():
+            if upstream in upstreams:
+                counted = dict.fromkeys(re.findall(r"`(\w+)`", codes), 1)
+                found[cells["client"], upstream] = Round(Outcome(True, True, "", ""), "", 0, counted)
+    for cells in _cells(marks):
+        for upstream in [each for each in upstreams if each in cells]:
+            mark, played = cells[upstream], found[cells["client"], upstream]
+            wrong = "" if mark.startswith("✓") else "see the run of this upstream"
+            found[cells["client"], upstream] = replace(played, wrong=wrong, reasoning="<sup>" not in mark)
+    return found
+
+
+def _cells(text: str) -> Iterator[dict[str, str]]:
+    """The rows of the tables, by the titles of their columns; that of an upstream is its name."""
+    titles: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            titles = []
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not titles:
+            titles = [title.removesuffix(" upstream") for title in cells]
+        elif set(cells) != {"---"}:
+            yield dict(zip(titles, cells, strict=True))
 
 
 def _losses(clients: Sequence[Client], upstreams: Sequence[str], seen: Mapping[tuple[str, str], Round]) -> str:
@@ -86,7 +123,7 @@ def _losses(clients: Sequence[Client], upstreams: Sequence[str], seen: Mapping[t
 def _mark(played: Round | None) -> str:
     if played is None:
         return ""
-    return "✗" if played.wrong else "✓"
+    return "✗" if played.wrong else "✓" if played.reasoning else "✓<sup>1</sup>"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

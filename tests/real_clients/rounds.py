@@ -25,7 +25,18 @@ from oracles.requests import check
 from real_clients.contract import Client, Outcome, Session
 from real_clients.errand import MODEL, SILENCE
 
-UPSTREAMS = ("chat", "messages", "responses")
+UPSTREAMS = ("chat", "messages", "responses", "generate")
+WITHOUT_REASONING = frozenset(
+    {
+        "AI SDK, openai Responses, `store: false`",
+        "openai Chat (Node)",
+        "openai Chat (Python)",
+        "openai-agents Chat (Python)",
+        "pydantic-ai, OpenAI Chat",
+    }
+)
+"""Clients that request no reasoning here. Gemini then shows none, and other upstreams show theirs all the same."""
+_NOT_SHOWN = "the thinking shown is ''"
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')
 _LOSSES = re.compile(r'^dragoman_losses_total\{[^}]*code="(\w+)"[^}]*\} (\d+)', re.MULTILINE)
 
@@ -41,6 +52,8 @@ class Round:
     losses: dict[str, int]
     """Losses that the gateway counted, by code."""
     seconds: float = 0.0
+    reasoning: bool = True
+    """False if the upstream shows no reasoning, as the client requests none."""
 
 
 async def play(client: Client, upstream: str, prefix: Path) -> Round:
@@ -64,8 +77,10 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
     losses: Counter[str] = Counter()
     for code, count in _LOSSES.findall(metrics):
         losses[code] += int(count)
-    wrong = _wrong(outcome) or _refused(served, upstream) or _complained(metrics, client)
-    return Round(outcome, wrong, len(served.requests), {code: losses[code] for code in sorted(losses)}, seconds)
+    shown = upstream != "generate" or client.name not in WITHOUT_REASONING
+    wrong = _wrong(outcome, shown) or _refused(served, upstream) or _complained(metrics, client)
+    counted = {code: losses[code] for code in sorted(losses)}
+    return Round(outcome, wrong, len(served.requests), counted, seconds, shown)
 
 
 def _config(upstream: str, client: Client) -> Config:
@@ -84,9 +99,14 @@ def _judged(client: Client, session: Session) -> Outcome:
         return Outcome(False, False, "", f"{type(error).__name__}: {error}")
 
 
-def _wrong(outcome: Outcome) -> str:
+def _wrong(outcome: Outcome, shown: bool) -> str:
+    """Return what the session lacks. If no reasoning is `shown`, it must lack that, and nothing else."""
     if outcome.ok and outcome.tool_ran:
-        return ""
+        return "" if shown else "reasoning is shown that was not requested"
+    if not shown and outcome.tool_ran:
+        problems = [each for each in outcome.note.split("; ") if each]
+        if problems:
+            return "; ".join(each for each in problems if not each.endswith(_NOT_SHOWN))
     return outcome.note or ("the tool did not run" if not outcome.tool_ran else "no reason given")
 
 
