@@ -13,6 +13,7 @@ from dragoman.threads import NotStored, PostgresStore, ThreadLimits
 from dragoman.threads.store import postgres as postgres_store
 from dragoman.threads.store import postgres_schema as statements
 from dragoman.threads.store.postgres_connection import PostgresConnection, SchemaPart
+from support.paths import TESTS
 from support.postgres_server import PostgresServer
 from support.thread_stores import ids, node
 from support.waiting import until_true
@@ -130,7 +131,7 @@ async def test_limits_hold_after_many_additions_at_a_time(postgres: PostgresServ
 
 
 async def test_what_the_first_version_has_stored_stays(postgres: PostgresServer, schema: str) -> None:
-    old = SchemaPart("responses", statements.RESPONSES.migrations[:1])
+    old = SchemaPart("responses", [(TESTS / "support" / "postgres_responses_1.sql").read_text("utf-8")])
     connection = PostgresConnection(postgres.url, old, 30.0, schema=schema)
     await connection.open()
     async with connection.call() as db:
