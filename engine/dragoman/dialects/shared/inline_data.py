@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Final
 
 from dragoman.canonical.parts import Inline
+from dragoman.errors import ClientRequestError, Path
 
 _IMAGES: Final = {"iVBO": "image/png", "/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
 """First three bytes of an image, in base64 → its media type."""
@@ -59,6 +61,14 @@ def type_of_data(data: str, name: str | None = None) -> str | None:
     if data[:4] == _PDF:
         return "application/pdf"
     return _IMAGES.get(data[:4]) or _BY_EXTENSION.get((name or "").rpartition(".")[2].lower())
+
+
+def decoded_text(data: str, at: Path) -> str:
+    """Return the text in base64. Raises ClientRequestError, which names the field `at`, for other data."""
+    try:
+        return b64decode(data, validate=True).decode()
+    except ValueError as error:
+        raise ClientRequestError(at, f"expected base64 of UTF-8 text: {error}") from None
 
 
 def _without_head(data: str) -> str:

@@ -12,6 +12,7 @@ from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.generate.request.thinking_settings import write_thinking
 from dragoman.dialects.generate.request.write_contents import ContentWriter
 from dragoman.dialects.generate.request.write_tools import write_tools
+from dragoman.dialects.shared.refused_moderation import refuse_moderation
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -68,22 +69,13 @@ def write_request(
 def _reject_or_drop(request: Request, losses: Losses) -> None:
     """Reject or drop the fields that the API lacks. The end user's id, the cache key and `store` mean nothing there."""
     if request.moderation is not None:
-        if _is_blocking(request.moderation):
-            raise Unsupported(("moderation",), "blocking moderation cannot be sent to a Gemini upstream")
-        losses.add(LossCode.MODERATION, ("moderation",))
+        refuse_moderation(request.moderation, losses, "Gemini")
     if request.metadata:
         losses.add(LossCode.METADATA, ("metadata",))
     if request.verbosity is not None:
         losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
     if request.auto_cache is not None:
         losses.add(LossCode.CACHE_HINT, ("cache_control",))
-
-
-def _is_blocking(moderation: Json) -> bool:
-    """True if the moderation blocks requests or replies, instead of only reporting."""
-    policy = moderation.get("policy")
-    sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
-    return any(type(side) is dict and side.get("mode") == "block" for side in sides)
 
 
 def _write_generation(request: Request, profile: Profile, knobs: Knobs, losses: Losses) -> Json:

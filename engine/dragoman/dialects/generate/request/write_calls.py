@@ -23,23 +23,20 @@ from dragoman.canonical.parts import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects.generate.request.write_media import MediaWriter
-from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
+from dragoman.dialects.shared.call_arguments import ARGUMENTS_AT, embed_arguments
 from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
-from dragoman.wire.json_codec import embed
 
-_ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
-"""Client's dialect → path of the arguments in a call, for loss rows."""
 _FOLLOWS: Final = "[The file follows the tool results.]"
 
 
 class CallWriter:
     """Writes the calls and results of one request."""
 
-    __slots__ = ("_arguments_at", "_longest", "_losses", "_media", "_names", "_nested", "_placeholders", "_tools")
+    __slots__ = ("_at", "_longest", "_losses", "_media", "_names", "_nested", "_placeholders", "_tools")
 
     def __init__(
         self,
@@ -50,7 +47,7 @@ class CallWriter:
         media: MediaWriter,
         placeholders: Placeholders,
     ) -> None:
-        self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
+        self._at = ARGUMENTS_AT.get(origin, ("arguments",))
         self._longest, self._nested = profile.call_id_max, profile.images_in_tool_results
         self._names, self._losses, self._media, self._placeholders = names, losses, media, placeholders
         self._tools: dict[str, str] = {}
@@ -65,24 +62,11 @@ class CallWriter:
             sound = type(parse(arguments)) is dict
         except ValueError:
             sound = False
-        given: Any = Fragment(arguments) if sound else self._parse_carefully(arguments, at)
+        given: Any = Fragment(arguments) if sound else embed_arguments(arguments, (*at, *self._at), self._losses)
         return {"functionCall": {"id": call_id, "name": sent, "args": given}}
 
     def _fit(self, call_id: str) -> str:
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._longest)
-
-    def _parse_carefully(self, text: str, at: Path) -> Any:
-        """Return the arguments for a text that orjson does not parse as an object: it is empty, needs the fallback
-        parser, or is broken.
-
-        A broken one is sent as a text, which shows the model what it wrote; it never becomes `{}`.
-        """
-        if text.strip() in ("", "[]"):  # PHP writes an empty object so
-            return {}
-        if parse_object(text) is not None:
-            return embed(text)
-        self._losses.add(LossCode.CALL_ARGUMENTS, (*at, *self._arguments_at), "sent as `invalid_arguments`")
-        return {INVALID_ARGUMENTS: text}
 
     def write_result(self, result: ToolResult, rest: list[Json]) -> Json:
         """Return a result. Media that it cannot hold are added to `rest`, the parts after all results."""

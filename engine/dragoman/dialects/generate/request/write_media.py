@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import Final
 from urllib.parse import urlsplit
 
 from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Recording, SearchResult, Text, Url
 from dragoman.dialects.generate.stop_and_usage import DIALECT
-from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.dialects.shared.inline_data import decoded_text
+from dragoman.errors import Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
@@ -76,7 +76,7 @@ class MediaWriter:
         if kind.startswith("image/"):
             return [*head, *self.image(Image(source, at))]
         if kind.startswith("text/") or kind in _TEXTUAL:
-            return [*head, *_texts(_decode(source, at))]
+            return [*head, *_texts(decoded_text(source.data, at))]
         if kind == _PDF and not self._profile.pdf:
             raise Unsupported(at, "the upstream takes no PDF files")
         if kind == _PDF or kind.startswith(("audio/", "video/")):
@@ -121,10 +121,3 @@ def _inline(source: Inline) -> Json:
 
 def _texts(text: str) -> list[Json]:
     return [{"text": text}] if text else []
-
-
-def _decode(source: Inline, at: Path) -> str:
-    try:
-        return b64decode(source.data, validate=True).decode()
-    except ValueError as error:
-        raise ClientRequestError(at, f"expected base64 of UTF-8 text: {error}") from None

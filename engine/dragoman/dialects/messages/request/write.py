@@ -17,6 +17,7 @@ from dragoman.dialects.messages.request.write_messages import write_conversation
 from dragoman.dialects.messages.request.write_texts import write_texts
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.refused_moderation import refuse_moderation
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -110,22 +111,13 @@ def _reject_or_drop(request: Request, losses: Losses) -> None:
         at = ("logprobs",) if asked else ("top_logprobs",) if request.top_logprobs else ("include",)
         raise Unsupported(at, "a Messages upstream gives no log probabilities")
     if request.moderation is not None:
-        if _is_blocking(request.moderation):
-            raise Unsupported(("moderation",), "blocking moderation cannot be sent to a Messages upstream")
-        losses.add(LossCode.MODERATION, ("moderation",))
+        refuse_moderation(request.moderation, losses, "Messages")
     for key in request.sampling:
         losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     if request.metadata:
         losses.add(LossCode.METADATA, ("metadata",))
     if request.verbosity is not None:
         losses.add(LossCode.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
-
-
-def _is_blocking(moderation: Json) -> bool:
-    """True if the moderation blocks requests or replies, instead of only reporting."""
-    policy = moderation.get("policy")
-    sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
-    return any(type(side) is dict and side.get("mode") == "block" for side in sides)
 
 
 def _disable_unprovable_thinking(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_calls import CallWriter
 from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.inline_data import decoded_text
 from dragoman.dialects.shared.placeholders import Placeholders, no_recording
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
@@ -227,10 +227,7 @@ class ContentWriter:
         if isinstance(source, Inline) and (media_type := source.media_type) != "application/pdf":
             if not media_type.startswith("text/") and media_type not in _TEXT_TYPES:
                 raise Unsupported(part.at, f"a Messages upstream takes PDF and text files; got {media_type!r}")
-            try:
-                text = b64decode(source.data, validate=True).decode()
-            except ValueError as error:
-                raise ClientRequestError(part.at, f"expected base64 of UTF-8 text: {error}") from None
+            text = decoded_text(source.data, part.at)
             if media_type != "text/plain":
                 self._losses.add(LossCode.DOCUMENT_SHAPE, part.at, f"{media_type} was sent as text/plain")
             return {"type": "text", "media_type": "text/plain", "data": text}

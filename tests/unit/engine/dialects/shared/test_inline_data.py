@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.shared.inline_data import plain_base64, read_file_data, read_image_data, type_of_data
+from dragoman import ClientRequestError
+from dragoman.dialects.shared.inline_data import (
+    decoded_text,
+    plain_base64,
+    read_file_data,
+    read_image_data,
+    type_of_data,
+)
 from support.canonical_turns import translated
 
 HEADS = {
@@ -124,3 +131,10 @@ def test_an_image_as_a_file_is_an_image_where_files_are_not_taken(client: str, u
     sent, _ = translated(client, upstream, body, flags={"rewrite": True, "pdf": False})
     assert '"image' in json.dumps(sent["messages"])
     assert sent_image(upstream, sent)[0] == "image/png"
+
+
+@pytest.mark.parametrize("data", ["a*==", "/w=="])
+def test_what_is_no_text_names_its_field(data: str) -> None:
+    assert decoded_text("aMO8", ("file",)) == "hü"
+    with pytest.raises(ClientRequestError, match=r"^file: expected base64 of UTF-8 text"):
+        decoded_text(data, ("file",))
