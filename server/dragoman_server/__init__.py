@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman import Dialect
     from dragoman_server.app import make_app, setup
+    from dragoman_server.config.config_error import ConfigError
     from dragoman_server.config.environment import config_from_environment
     from dragoman_server.config.load import load_config, parse_config
     from dragoman_server.config.provider import Provider, Secret
     from dragoman_server.config.route import Route
     from dragoman_server.config.schema import Config, Server
-    from dragoman_server.config.toml_reader import ConfigError
     from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
     from dragoman_server.proxy.gateway import Gateway
     from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
@@ -49,12 +49,12 @@ __all__ = (
 _PLACES = {
     "dragoman": ("Dialect",),
     "dragoman_server.app": ("make_app", "setup"),
+    "dragoman_server.config.config_error": ("ConfigError",),
     "dragoman_server.config.environment": ("config_from_environment",),
     "dragoman_server.config.load": ("load_config", "parse_config"),
     "dragoman_server.config.provider": ("Provider", "Secret"),
     "dragoman_server.config.route": ("Route",),
     "dragoman_server.config.schema": ("Config", "Server"),
-    "dragoman_server.config.toml_reader": ("ConfigError",),
     "dragoman_server.observability.exchange_record": ("ExchangeRecord", "Principal"),
     "dragoman_server.proxy.gateway": ("Gateway",),
     "dragoman_server.proxy.hooks": ("Authorize", "Choose", "Hooks", "OnEnd", "Target"),

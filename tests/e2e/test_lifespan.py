@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from dragoman_server.app import make_app
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.state_options import SQLITE, StateOptions
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.proxy.gateway import Gateway
 from support.gateways import CHAT, config_for
 from support.stateful import with_state

@@ -18,9 +18,9 @@ import aiohttp
 import pytest
 
 from dragoman.dialects import Dialect
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.route import Route
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from support.commands import Command, command
 from support.exposed import read_exposition, total
 from support.gateways import CHAT, MESSAGES, config_for, gate, until

@@ -54,7 +54,12 @@ ENGINE_LAYERS = (
     ("dragoman.aio", "dragoman.threads", "dragoman.gateway"),
 )
 SERVER_LAYERS = (
-    ("dragoman_server.config.secret_file", "dragoman_server.config.value_problems"),
+    ("dragoman_server.config.config_error", "dragoman_server.config.file_paths"),
+    (
+        "dragoman_server.config.secret_file",
+        "dragoman_server.config.value_problems",
+        "dragoman_server.config.references",
+    ),
     ("dragoman_server.config.toml_reader",),
     ("dragoman_server.config.setting", "dragoman_server.config.store_urls"),
     ("dragoman_server.accounts.usage.price_parts",),

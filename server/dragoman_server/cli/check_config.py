@@ -19,11 +19,11 @@ from dragoman_server.cli.config_source import served_config, set_address
 from dragoman_server.cli.connect import Attempt, try_upstreams
 from dragoman_server.cli.describe_config import describe
 from dragoman_server.cli.options import add_config
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.stored_files import stored_files
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.logs import print_line
 from dragoman_server.workers.serve import run_loop
 

@@ -23,11 +23,11 @@ from dragoman_server.accounts.store.options import SQLITE
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, connect_read_only
 from dragoman_server.accounts.usage.options import JSONL
 from dragoman_server.accounts.usage.sqlite_file import VERSION
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.lint import is_local, models_without_price
 from dragoman_server.config.schema import Config
 from dragoman_server.config.store_urls import POSTGRES, REDIS
 from dragoman_server.config.stored_files import stored_files
-from dragoman_server.config.toml_reader import Problem
 from dragoman_server.proxy.stored_responses import create_thread_store
 from dragoman_server.workers.listeners import Listeners
 

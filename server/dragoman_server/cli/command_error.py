@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 
 
 class CommandError(ConfigError):

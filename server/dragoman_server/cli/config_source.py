@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_server.cli.command_error import CommandError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import is_local
 from dragoman_server.config.load import KEY_VARIABLES, load_config, simulated_config
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 
 log = logging.getLogger("dragoman")
 

@@ -22,10 +22,10 @@ from dragoman_server.cli.imports.litellm_prices import read_litellm
 from dragoman_server.cli.imports.models_dev_prices import read_models_dev, vendors_of
 from dragoman_server.cli.imports.price_list import ListedPrice
 from dragoman_server.cli.imports.price_vendors import vendors_of_host
+from dragoman_server.config.config_error import join
 from dragoman_server.config.load import load_config
 from dragoman_server.config.price_tables import FILE
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import join
 from dragoman_server.config.value_problems import closest, unknown
 from dragoman_server.routing.router import Router
 

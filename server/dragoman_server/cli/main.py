@@ -12,8 +12,8 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.commands import command_line
 from dragoman_server.cli.config_source import ways_to_configure
 from dragoman_server.cli.options import log_level
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import NothingConfigured
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.logs import configure, print_line
 
 

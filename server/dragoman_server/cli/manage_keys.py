@@ -31,11 +31,12 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.describe_config import describe_key
 from dragoman_server.config.accounts_tables import load_accounts
+from dragoman_server.config.config_error import join
+from dragoman_server.config.file_paths import NOT_FILES, directory_of
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.stored_files import files_left_behind
-from dragoman_server.config.toml_reader import NOT_FILES, directory_of, join
 from dragoman_server.config.value_problems import closest
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from dragoman_server.cli.announce import announce, print_remarks
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import served_config, set_address
 from dragoman_server.cli.options import add_config, add_log, add_simulate, log_level, port
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.workers.file_watch import FileWatch, watching
 from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, stop_signal
 from dragoman_server.workers.systemd import notify

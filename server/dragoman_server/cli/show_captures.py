@@ -13,9 +13,9 @@ from dragoman.wire import Json, json_dumps
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.capture_options import load_capture_options
+from dragoman_server.config.file_paths import directory_of
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import files_left_behind
-from dragoman_server.config.toml_reader import directory_of
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.store import SUFFIX, Capture, CaptureStore, read_capture
 

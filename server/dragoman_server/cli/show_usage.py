@@ -20,10 +20,10 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.text_table import blocks, line_width, short_number, table
 from dragoman_server.config.accounts_tables import load_usage
+from dragoman_server.config.file_paths import directory_of
 from dragoman_server.config.schema import Config
 from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.stored_files import files_left_behind
-from dragoman_server.config.toml_reader import directory_of
 from dragoman_server.config.value_problems import choice_problem
 
 

@@ -13,7 +13,9 @@ from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import SQLITE, StoreOptions
 from dragoman_server.accounts.usage.options import DEFAULT_PATHS, UsageOptions
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of, located
+from dragoman_server.config.config_error import ConfigError, Problem
+from dragoman_server.config.file_paths import directory_of, located
+from dragoman_server.config.toml_reader import Table
 
 
 def read_store(table: Table) -> StoreOptions:

@@ -6,8 +6,8 @@ import os
 from typing import NamedTuple
 
 from dragoman_server.config.accounts_tables import raise_for, read_root
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.schema import Server
-from dragoman_server.config.toml_reader import Problem
 
 
 class Address(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman_server.config.accounts_tables import raise_for, read_root
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Range, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.setting import setting
-from dragoman_server.config.toml_reader import Problem, join
 
 SHARE: Final = 0.8
 """Share of the context window for a request with `context_management` that has no threshold."""

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 from dragoman.gateway import changed_fields
 from dragoman_server.config.aws_host import AwsHost, aws_host
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Filled, Words, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 GOOGLE, AZURE, AWS = "google", "azure", "aws"
 COMMAND, FILE = "command", "file"

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from dragoman import Dialect
 from dragoman.gateway import changed_fields, path_with
+from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.setting import Words, setting, setting_problems
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join
 
 AUTH_HEADERS = ("bearer", "x-api-key", "api-key", "x-goog-api-key")
 BETAS = ("header", "body", "both")

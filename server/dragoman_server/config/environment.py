@@ -9,12 +9,13 @@ from typing import Any
 
 from dragoman import Dialect
 from dragoman.gateway import DEFAULT_DIALECT, STORED_DIALECT
+from dragoman_server.config.config_error import ConfigError, Problem
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.route import Route
 from dragoman_server.config.schema import Config, Models
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.toml_reader import Table
 from dragoman_server.config.value_problems import choice_problem
 
 _OPENAI, _ANTHROPIC = "openai", "anthropic"

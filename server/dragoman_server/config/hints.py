@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman import Dialect
-from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.value_problems import kind_of
 
 

@@ -15,10 +15,11 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from dragoman.gateway import EFFORTS
+from dragoman_server.config.config_error import join
 from dragoman_server.config.field_texts import field_texts
 from dragoman_server.config.load import read_tables
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import Table, join
+from dragoman_server.config.toml_reader import Table
 
 SCHEMA_FILE = "dragoman.schema.json"
 """Name of the schema's file, next to the configuration that refers to it."""
@@ -200,7 +201,7 @@ class _RecordingTable(Table):
 
 
 def _field_node(spec: Field[Any]) -> Node:
-    """Return the schema of a dataclass field, by the rules of `toml_reader.value_problem`."""
+    """Return the schema of a dataclass field, by the rules of `value_problems.value_problem`."""
     words = [word for word in spec.metadata.get("values") or () if isinstance(word, str)]
     kind: type = type(spec.default)
     node: Node

@@ -16,17 +16,20 @@ from typing import Any
 from dragoman import Dialect, Knobs, Profile, builtin_profile
 from dragoman.gateway import BUILTIN_PROFILES, CLIENT_DIALECTS, DEFAULT_DIALECT, VENDOR_PROFILES
 from dragoman_server.config.accounts_tables import read_keys, read_store, read_usage
+from dragoman_server.config.config_error import ConfigError, Problem
 from dragoman_server.config.door import Door
+from dragoman_server.config.file_paths import directory_of
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import RENAMED, default_profile
 from dragoman_server.config.price_tables import FILE, read_prices
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.references import with_references
 from dragoman_server.config.route import Route
-from dragoman_server.config.routing_tables import read_targets
+from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import SIMULATED, Config, Models, Server
 from dragoman_server.config.state_options import read_state
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of, with_references
+from dragoman_server.config.toml_reader import Table
 
 KEY_VARIABLES = tuple(dict.fromkeys(dialect.facts.key_variable for dialect in Dialect))
 """The environment variables of the vendors' keys."""
@@ -157,7 +160,7 @@ def _provider(name: str, table: Table) -> Provider:
 def _route(table: Table) -> Route:
     found = {"model": "", **table.settings(Route)}
     table.require_one("provider", "providers")
-    targets = read_targets(table)
+    targets = _targets(table)
     if "providers" in table:
         if found.get("provider") is not None:
             table.report("providers", "replaces provider: remove one of the two")
@@ -194,3 +197,16 @@ def simulated_config() -> Config:
         other = next(dialect for dialect in Dialect if dialect.facts.vendor != client.facts.vendor)
         routes.append(Route("*", SIMULATED[other], client=client))
     return Config(providers, tuple(routes), simulated=True)
+
+
+def _targets(table: Table) -> tuple[RouteTarget, ...]:
+    """Return the providers of a route: names, or tables with weight, priority and model. Problems go to the table."""
+    return tuple(
+        RouteTarget(item) if isinstance(item, str) else _target(item) for item in table.texts_and_tables("providers")
+    )
+
+
+def _target(table: Table) -> RouteTarget:
+    found = {"provider": "", **table.settings(RouteTarget)}
+    table.finish()
+    return RouteTarget(**found)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
-from dragoman_server.config.toml_reader import Problem, Table, join
+from dragoman_server.config.config_error import Problem, join
+from dragoman_server.config.toml_reader import Table
 
 FILE = "file"
 """The key of `[prices]` that names a file. A price of a model with this name needs a pattern: `fil?`."""

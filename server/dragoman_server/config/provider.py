@@ -15,6 +15,7 @@ from dragoman import Dialect, Profile, builtin_profile
 from dragoman.gateway import PROFILE_FIELDS, path_with, short_repr
 from dragoman_server.accounts.keys.tag import TAG_HEADER
 from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, CredentialOptions
 from dragoman_server.config.door import PLAIN, Door, credential_header
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
@@ -23,7 +24,6 @@ from dragoman_server.config.host_doors import WITHOUT_VERSION, base_url_problem,
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.setting import Above, Each, Range, Words, described, setting, setting_problems
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join
 from dragoman_server.config.value_problems import value_problem
 
 _ENDPOINTS = tuple(f"/{path}" for path in (*(dialect.path for dialect in Dialect), "models", *FORWARDED))

@@ -9,11 +9,11 @@ from typing import Any
 
 from dragoman import Dialect, Knobs
 from dragoman.gateway import CLIENT_DIALECTS, KNOBS, changed_fields
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import ATTEMPTS_MAX, BALANCES, RouteTarget, target_problems
 from dragoman_server.config.setting import Filled, Range, Words, described, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 from dragoman_server.config.value_problems import closest, unknown, value_problem
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Range, checked, described, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 from dragoman_server.config.value_problems import unknown
 
 BALANCES = ("sticky", "least-busy", "weighted")

@@ -23,6 +23,7 @@ from dragoman_server.accounts.store.options import MEMORY, NEEDS_REDIS, StoreOpt
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
+from dragoman_server.config.config_error import ConfigError, Problem, join
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.price_tables import PriceFile
 from dragoman_server.config.provider import Provider, Secret
@@ -46,7 +47,6 @@ from dragoman_server.config.setting import (
 from dragoman_server.config.state_options import OFF, StateOptions
 from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.config.telemetry import Telemetry
-from dragoman_server.config.toml_reader import ConfigError, Problem, join
 from dragoman_server.config.value_problems import value_problem
 from dragoman_server.config.websocket import WebSocketOptions
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dragoman_server.config.value_problems import unknown
 
 if TYPE_CHECKING:
-    from dragoman_server.config.toml_reader import Problem
+    from dragoman_server.config.config_error import Problem
 
 
 class Rule(Protocol):

@@ -11,10 +11,11 @@ from pathlib import Path
 from dragoman.gateway import changed_fields
 from dragoman.threads import ThreadLimits
 from dragoman_server.config.compaction_options import CompactionOptions
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.setting import Above, Range, Words, section, setting, setting_problems
 from dragoman_server.config.store_urls import POSTGRES, REDIS, redis_problems, url_problems
-from dragoman_server.config.toml_reader import Problem, Table
+from dragoman_server.config.toml_reader import Table
 
 OFF, MEMORY, SQLITE = "off", "memory", "sqlite"
 KINDS = (OFF, MEMORY, SQLITE, REDIS, POSTGRES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.config_error import Problem
 
 REDIS, POSTGRES = "redis", "postgresql"
 """The kinds of stores that have a URL."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from dragoman_server.accounts.store.options import SQLITE as STORE_SQLITE
 from dragoman_server.accounts.usage.options import DEFAULT_PATHS
+from dragoman_server.config.file_paths import NOT_FILES
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import SQLITE as STATE_SQLITE
-from dragoman_server.config.toml_reader import NOT_FILES
 
 
 class StoredFile(NamedTuple):

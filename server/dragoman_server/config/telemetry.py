@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Filled, Range, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 QUEUE_MAX = 1_000_000
 INTERVAL_MAX = 3600.0

@@ -8,15 +8,17 @@ configuration, never the resolved value, which may be a key.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, date, datetime, time
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dragoman.gateway import short_repr, tidy
+from dragoman.gateway import tidy
+from dragoman_server.config.config_error import Problem, join
+from dragoman_server.config.file_paths import located
+from dragoman_server.config.references import resolve_references
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
 from dragoman_server.config.value_problems import (
     KINDS,
@@ -28,15 +30,7 @@ from dragoman_server.config.value_problems import (
     wrong_type,
 )
 
-Problem = tuple[str, str]
-"""Path in the configuration, and message."""
-
-_SHORTEST = 6
-_REFERENCE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 _UNIX = "unix://"
-NOT_FILES = frozenset(("", "-", ":memory:"))
-"""Values of a key for a file that are no paths: standard output, and SQLite's database in memory."""
-_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 SYNONYMS = {
     **dict.fromkeys(("api_base", "url", "endpoint", "baseurl", "base-url"), "base_url"),
     **dict.fromkeys(("key", "apikey", "api-key", "token"), "api_key"),
@@ -58,67 +52,6 @@ _GETTERS = {
     "tuple[str, ...] | None": "texts",
 }
 """Annotation of a field → the method of `Table` that reads it, if the field names none."""
-
-
-class ConfigError(ValueError):
-    """An invalid configuration. `problems` holds all problems as (path, message); the text has one line for each.
-
-    `file` is the file that the paths are in, if they are in one.
-    """
-
-    def __repr__(self) -> str:
-        return short_repr(self, len(self.problems), "problems")
-
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(path, message)
-        self.problems: list[Problem] = [(path, message)]
-        self.file: str | None = None
-
-    @classmethod
-    def of(cls, problems: Sequence[Problem]) -> ConfigError:
-        """Return one error for all `problems` (at least one)."""
-        error = cls(*problems[0])
-        error.problems = list(problems)
-        return error
-
-    def __str__(self) -> str:
-        return "\n".join(f"{path}: {message}" if path else message for path, message in self.problems)
-
-
-def join(path: str, key: str) -> str:
-    """Return the path of a key, quoted as in TOML."""
-    step = key if _BARE.match(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return f"{path}.{step}" if path else step
-
-
-def directory_of(path: str | os.PathLike[str]) -> str:
-    """Return the directory to which a file's paths are relative: its own. For a pipe, it is the working directory."""
-    return os.path.dirname(os.path.abspath(path)) if os.path.isfile(path) else os.getcwd()
-
-
-def located(path: str, directory: str) -> str:
-    """Return a path of the configuration with `~` expanded, and in `directory` if it is relative."""
-    return path if path in NOT_FILES else os.path.join(directory, os.path.expanduser(path).removeprefix("./"))
-
-
-def with_references(problems: list[Problem], data: Mapping[str, Any], env: Mapping[str, str]) -> list[Problem]:
-    """Return the problems with the text of the configuration in place of values of the environment, such as keys.
-
-    Values of a few characters stay, as they may be a part of any message.
-    """
-    written: dict[str, str] = {}
-    values: list[Any] = [data]
-    while values:
-        value = values.pop()
-        if isinstance(value, str):
-            written |= {env.get(found[1] or "", ""): found[0] for found in _REFERENCE.finditer(value)}
-        elif isinstance(value, Mapping):
-            values += value.values()
-        elif isinstance(value, list):
-            values += value
-    for known in sorted((each for each in written if len(each) >= _SHORTEST), key=len, reverse=True):
-        problems = [(path, message.replace(known, written[known])) for path, message in problems]
-    return problems
 
 
 class Table:
@@ -166,25 +99,7 @@ class Table:
         return value
 
     def _resolve(self, text: str, where: str) -> str | None:
-        """Return the text with `${NAME}` and `${NAME:-default}` replaced; the default also replaces an empty value."""
-        failed = False
-
-        def value(match: re.Match[str]) -> str:
-            nonlocal failed
-            name, default = match[1], match[2]
-            if name is None:
-                self.problems.append((where, "bad environment reference; expected ${NAME} or ${NAME:-default}"))
-            elif default is not None:
-                return self._env.get(name) or default
-            elif name in self._env:
-                return self._env[name]
-            else:
-                self.problems.append((where, f"the environment variable {name} is not set"))
-            failed = True
-            return ""
-
-        out = _REFERENCE.sub(value, text)
-        return None if failed else out
+        return resolve_references(text, self._env, where, self.problems)
 
     def _secret(self, text: str, where: str) -> str | None:
         """Return the text with references resolved, or the content of the file that it names as `file:PATH`."""

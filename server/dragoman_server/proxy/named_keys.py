@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.auth import presented_keys
 

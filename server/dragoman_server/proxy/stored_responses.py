@@ -27,10 +27,10 @@ from dragoman.threads import (
     StoreError,
     new_node,
 )
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.store_urls import POSTGRES, REDIS
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
 from dragoman_server.proxy.stored_history import StoredHistory

@@ -16,9 +16,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from dragoman_server.config.file_paths import directory_of
 from dragoman_server.config.price_tables import FILE
 from dragoman_server.config.secret_file import PREFIX
-from dragoman_server.config.toml_reader import Table, directory_of
+from dragoman_server.config.toml_reader import Table
 
 log = logging.getLogger("dragoman")
 

@@ -16,9 +16,9 @@ from aiohttp import web
 
 from dragoman.aio import HijackRunner, Transport
 from dragoman_server.app import make_app
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.logs import name_host
 from dragoman_server.observability.metric_families import RELOADS

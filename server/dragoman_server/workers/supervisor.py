@@ -18,8 +18,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RELOADS, RESTARTS
 from dragoman_server.proxy.error_response import new_request_id
 from dragoman_server.workers.drain import LINGER

@@ -26,8 +26,8 @@ from dragoman.aio import HijackRunner, HijackServer
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.wire import Json
 from dragoman_server.app import make_app
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.logs import configure, name_host
 from dragoman_server.observability.metric_families import Totals

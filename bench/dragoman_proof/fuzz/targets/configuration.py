@@ -13,8 +13,8 @@ from typing import Any
 from dragoman_proof.fuzz import seeds
 from dragoman_proof.fuzz.mutate import Trees
 from dragoman_proof.fuzz.target import CHECKOUT, Target, require
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError
 
 _KEY = "sk-proj-4mQ0bYzW1eVtL8"
 _ENVIRONMENT = {"OPENAI_API_KEY": _KEY, "ANTHROPIC_API_KEY": _KEY, "EMPTY": "", "ODD": "\u00e9 \n"}

@@ -15,8 +15,8 @@ from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.keys.tag import TAG_RULE, is_tag
 from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Each, Filled, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 log = logging.getLogger("dragoman")
 KEYS_MAX = 10_000

@@ -21,8 +21,8 @@ from dragoman_server.accounts.limits.claim import (
 )
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rate_headers import RateHeaders
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Range, checked, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 COST_MAX = 1_000_000
 """Largest budget of cost. Redis computes with 53 bits, which hold a few millions in units of 1e-9."""

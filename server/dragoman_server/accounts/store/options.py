@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Range, Words, setting, setting_problems
 from dragoman_server.config.store_urls import POSTGRES, REDIS, is_prefix, redis_problems, url_problems
-from dragoman_server.config.toml_reader import Problem
 
 MEMORY, SQLITE = "memory", "sqlite"
 KINDS = (MEMORY, SQLITE, REDIS, POSTGRES)

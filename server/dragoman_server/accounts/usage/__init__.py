@@ -1,4 +1,4 @@
 """Usage: prices, the row that is booked for each exchange, and the files that rows are written to.
 
-May import the engine, `config.setting`, `config.toml_reader` and `observability`. Start with `book.py`.
+May import the engine, `config.setting`, `config.config_error` and `observability`. Start with `book.py`.
 """

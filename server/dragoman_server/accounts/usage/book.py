@@ -15,8 +15,8 @@ from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOpti
 from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import UsageRow, row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.store_urls import POSTGRES
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.metric_families import USAGE_DROPPED, USAGE_UNGUARDED, Totals
 from dragoman_server.receipt import Receipt

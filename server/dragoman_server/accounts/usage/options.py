@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Range, Words, setting, setting_problems
 from dragoman_server.config.store_urls import POSTGRES, url_problems
-from dragoman_server.config.toml_reader import Problem
 
 OFF, JSONL, SQLITE = "off", "jsonl", "sqlite"
 KINDS = (OFF, JSONL, SQLITE, POSTGRES)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from math import isfinite
 
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Range, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem
 
 TOKEN_PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 """The fields of a price that are for tokens, in the order in which a cost adds them up."""

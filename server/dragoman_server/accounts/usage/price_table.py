@@ -19,8 +19,8 @@ from dragoman_server.accounts.usage.price_parts import (
     step_problems,
 )
 from dragoman_server.accounts.usage.rates import Rates
+from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.setting import section, setting, setting_problems
-from dragoman_server.config.toml_reader import Problem, join
 
 if TYPE_CHECKING:
     from decimal import Decimal  # 0.5 MB of memory, needed only with prices

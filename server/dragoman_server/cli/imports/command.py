@@ -13,8 +13,8 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.imports.claude_code_router import import_router, read_json5
 from dragoman_server.cli.imports.imported import Imported, printable
 from dragoman_server.cli.imports.litellm import import_litellm
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.json_schema import SCHEMA_FILE, schema_text
-from dragoman_server.config.toml_reader import ConfigError
 
 
 class _YamlError(ValueError):

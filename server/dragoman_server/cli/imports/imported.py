@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dragoman_server.config.config_error import ConfigError, Problem, join
 from dragoman_server.config.json_schema import DIRECTIVE
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError, Problem, join
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from dragoman_server.accounts.usage.price_parts import TOKEN_PRICES
-from dragoman_server.config.toml_reader import join
+from dragoman_server.config.config_error import join
 
 Amounts = dict[str, Decimal]
 """Prices per million tokens, by their keys (`TOKEN_PRICES`)."""

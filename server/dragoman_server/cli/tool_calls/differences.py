@@ -15,7 +15,7 @@ from dragoman_server.cli.tool_calls.ask import Answer
 from dragoman_server.cli.tool_calls.question import ARGUMENTS, OUTPUT_MAX, TOOL
 from dragoman_server.cli.tool_calls.read_reply import SeenReply
 from dragoman_server.cli.tool_calls.repairs import Repair, flag, of_error
-from dragoman_server.config.toml_reader import join
+from dragoman_server.config.config_error import join
 
 _CUT: Final = ("length", "max_tokens", "incomplete")
 """The stop reasons of a reply that reached its output limit."""

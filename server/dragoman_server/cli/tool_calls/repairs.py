@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from dragoman import Dialect, Profile
 from dragoman.gateway import DEFAULT_DIALECT
 from dragoman.wire import Json, json_dumps
+from dragoman_server.config.config_error import join
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import join
 
 
 @dataclass(frozen=True, slots=True)

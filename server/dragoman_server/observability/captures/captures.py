@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dragoman.wire import Json, json_loads
 from dragoman_server.config.capture_options import CaptureOptions
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.store import CaptureStore
 from dragoman_server.observability.captures.writer import CaptureWriter

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_loads
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.metric_families import RECEIPTS_DROPPED, STORE_ERRORS
 from dragoman_server.proxy.hosts.feed import HostFeed
 from dragoman_server.proxy.hosts.interface import Batch, FoundReceipt, HostStore, Reading, StoredReceipt

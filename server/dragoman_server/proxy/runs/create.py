@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.threads import NodeCipher, StoreError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.state_options import SQLITE, StateOptions
 from dragoman_server.config.store_urls import POSTGRES, REDIS
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.proxy.runs.interface import RunStore
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dragoman_server.accounts.store.options import SQLITE, StoreOptions
+from dragoman_server.config.file_paths import NOT_FILES
 from dragoman_server.config.store_urls import REDIS
-from dragoman_server.config.toml_reader import NOT_FILES
 from dragoman_server.proxy.shared_routing.interface import RoutingStore
 
 

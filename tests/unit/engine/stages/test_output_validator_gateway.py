@@ -17,10 +17,10 @@ from dragoman.dialects.messages.stream.writer import MessagesWriter
 from dragoman.dialects.responses.stream.writer import ResponsesWriter
 from dragoman.stages.validation_sample import FIRST, ValidationSample
 from dragoman_server.config.capture_options import CaptureOptions
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.replay import captured_reply, captured_upstream_reply, replay
 from dragoman_server.observability.captures.store import Capture, read_capture

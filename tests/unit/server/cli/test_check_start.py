@@ -15,8 +15,8 @@ import pytest
 
 from dragoman_server.cli.check_start import start_problems, start_remarks
 from dragoman_server.cli.main import main
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import load_config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.workers.serve import run_loop, running
 
 PROVIDER = (

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config, set_address, ways_to_configure
 from dragoman_server.cli.starter_config import STARTER
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.running_gateway import KEY_VARIABLE, RunningGateway, add_gateway, fetch, gateway_of
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from support.samples import dump
 from support.sockets import ScriptedServer, answer
 

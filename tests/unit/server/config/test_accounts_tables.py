@@ -14,10 +14,10 @@ from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.accounts_tables import load_accounts, load_usage
 from dragoman_server.config.capture_options import load_capture_options
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 
 HASH = str(KeyHash.of(new_key()))
 PROVIDER = (

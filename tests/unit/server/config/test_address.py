@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman_server.config.address import Address, load_address, reachable
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 
 
 def load(path: Path, text: str) -> Address:

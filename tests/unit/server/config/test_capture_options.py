@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman_server.config.capture_options import CaptureOptions, load_capture_options
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError
 
 PROVIDER = {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1"}}
 

@@ -8,9 +8,9 @@ import pytest
 
 from dragoman import Dialect, builtin_profile
 from dragoman_server.config.compaction_options import CompactionOptions
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 
 PROVIDER = {"providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1"}}}
 

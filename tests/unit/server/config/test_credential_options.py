@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman_server.config import credential_options
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.credential_options import CredentialOptions
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 
 BEDROCK = "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1"
 

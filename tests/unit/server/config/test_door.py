@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman import ClientRequestError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.door import PLAIN, Door, credential_header
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 
 VERTEX = {
     "dialect": "messages",

@@ -9,11 +9,11 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import BUILTIN_PROFILES
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import NothingConfigured, parse_config
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.schema import Models
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.routing.router import Router
 
 CANARY = "sk-canary-7f3a"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.forwarded_endpoints import FORMS, FORWARDED, GROUPS, default_groups
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 
 
 def provider(**fields: Any) -> Provider:

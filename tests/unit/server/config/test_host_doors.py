@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.door import AUTH_HEADERS, PLAIN, Door
 from dragoman_server.config.host_doors import BEDROCK, DOORS, host_door
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 
 PLACE = "projects/p/locations/us-east5/publishers/anthropic"
 VERTEX = f"https://us-east5-aiplatform.googleapis.com/v1/{PLACE}"

@@ -10,11 +10,11 @@ from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import BUILTIN_PROFILES
 from dragoman_server.cli.main import main
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.host_profiles import HOSTS, default_profile, is_vendor
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.endpoints.explain import as_text, explanation
 
 HOSTED = [

@@ -14,9 +14,9 @@ import pytest
 from dragoman.knobs import KNOBS
 from dragoman.profiles.profile import PROFILE_FIELDS
 from dragoman_server.cli.starter_config import STARTER
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.json_schema import DIRECTIVE, SCHEMA_FILE, json_schema, schema_text
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError
 from support.json_schemas import schema_problems
 from support.paths import TESTS
 

@@ -13,11 +13,11 @@ from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import load_config, parse_config, simulated_config
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.route import Route
 from dragoman_server.config.schema import Config, Models, Server
-from dragoman_server.config.toml_reader import ConfigError
 
 CANARY = "sk-canary-7f3a"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Server
-from dragoman_server.config.toml_reader import ConfigError
 
 
 def test_bounds_are_read() -> None:

@@ -12,11 +12,11 @@ from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.profiles.profile import PROFILE_FIELDS, Profile
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.route import Route
 from dragoman_server.config.schema import Config, Server
-from dragoman_server.config.toml_reader import ConfigError
 from support.paths import ROOT
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.secret_file import SIZE_MAX, SecretFileError, read_secret
-from dragoman_server.config.toml_reader import ConfigError
 
 CANARY = "sk-canary-55d1"
 

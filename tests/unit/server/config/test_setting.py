@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import (
     Above,
     Each,
@@ -24,7 +25,7 @@ from dragoman_server.config.setting import (
     setting,
     setting_problems,
 )
-from dragoman_server.config.toml_reader import Problem, Table
+from dragoman_server.config.toml_reader import Table
 
 
 @dataclass(frozen=True)

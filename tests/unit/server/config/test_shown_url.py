@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import load_config
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import ConfigError
 
 LOCAL = '[providers.local]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9000/v1"\n'
 

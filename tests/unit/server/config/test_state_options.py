@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.state_options import StateOptions, state_directory
-from dragoman_server.config.toml_reader import ConfigError
 from support.thread_stores import KEY
 
 PROVIDER = {"providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1"}}}

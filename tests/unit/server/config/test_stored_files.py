@@ -10,12 +10,12 @@ import pytest
 
 from dragoman_server.config.accounts_tables import load_accounts, load_usage
 from dragoman_server.config.capture_options import CaptureOptions, load_capture_options
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.json_schema import json_schema
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.load import load_config, parse_config
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import files_left_behind, stored_files
-from dragoman_server.config.toml_reader import ConfigError
 
 PROVIDER = (
     '[providers.up]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n[[routes]]\nmodel = "*"\nprovider = "up"\n'

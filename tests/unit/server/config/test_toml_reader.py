@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman.profiles.profile import BUILTIN_PROFILES
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Secret
-from dragoman_server.config.toml_reader import ConfigError
 
 
 def provider(**more: Any) -> dict[str, Any]:

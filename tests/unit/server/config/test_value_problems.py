@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.config.value_problems import choice_problem, unknown
 
 

@@ -11,8 +11,8 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.telemetry import Telemetry
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.instruments import Instruments
 from support.gateways import config_for

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.response_state import ResponseState
 

@@ -10,13 +10,13 @@ import pytest
 from dragoman.dialects import CLIENT_DIALECTS, Dialect
 from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import parse_config, simulated_config
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Models
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.routing.router import MEMO, NAME_MAX, Router, UnknownModel
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES

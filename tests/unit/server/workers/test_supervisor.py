@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config, Server
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import OPEN_STREAMS, REQUESTS, Totals
 from dragoman_server.observability.prometheus import exposition
 from dragoman_server.workers import registry, worker_process

@@ -15,7 +15,7 @@ from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.accounts.usage.report import read_rows
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.metric_families import Totals
 
 

@@ -14,7 +14,7 @@ from dragoman_server.cli.demo import run as package
 from dragoman_server.cli.demo.run import demo
 from dragoman_server.cli.demo.scenes import SCENES
 from dragoman_server.cli.demo.terminal import cells
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from oracles.simulator import strict_simulator
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.capture_options import CaptureOptions
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.captures.captures import Captures
 from dragoman_server.observability.metric_families import CAPTURES, Totals
 from dragoman_server.receipt import Receipt

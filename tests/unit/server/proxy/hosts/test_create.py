@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.hosts.create import create_hosts
 from support.redis_server import redis_server

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.threads import StoreError
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.proxy.runs.create import open_runs
 from dragoman_server.proxy.runs.interface import RunId
 from support.stateful import state_options

@@ -9,8 +9,8 @@ import pytest
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 from dragoman.aio.upstream.http11.transport import Http11Transport
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.proxy.gateway import Gateway
 
 

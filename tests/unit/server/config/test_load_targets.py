@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
+from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.routing.router import Router
 
 BASE = {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1"}
