@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from dragoman.canonical.events import TEXTS, Error, Event, Usage, expand_runs
-from dragoman.canonical.reply import Reply
-from dragoman.canonical.reply_events import events_of, reply_of
+from dragoman.canonical.events import Error, Event, Usage, expand_runs
+from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.directions import Direction
@@ -17,16 +15,13 @@ from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import (
     own_envelope,
-    read_error_response,
     record_unread,
     redact_failure,
-    reply_object,
 )
-from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
-from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.errors import Failure, LimitExceeded, UpstreamError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.dialects.whole_reply import WholeReply
+from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
@@ -34,18 +29,14 @@ from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, ReplyPipeline, Stage
-from dragoman.stages.null_arguments import trim_reply
 from dragoman.stages.output_validator import OutputValidator
 from dragoman.stages.passthrough import Passthrough
-from dragoman.stages.stop_sequences import StopCutter, cut_reply
+from dragoman.stages.stop_sequences import StopCutter
 from dragoman.stages.stream_machine import StreamMachine
-from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
+from dragoman.stages.tool_restorer import ToolRestorer
 from dragoman.stages.violation import Violation
-from dragoman.tokens.reply_text import reply_length
 from dragoman.tokens.stream_usage import usage_so_far
-from dragoman.wire.body_opening import document_in
-from dragoman.wire.json_codec import dumps, loads, loads_exact
-from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
+from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import encode_frames
 from dragoman.wire.sse_parser import Parser
 
@@ -195,6 +186,12 @@ class Translation:
         undo = (context.names, context.tools, context.plain_calls, context.built_in, context.stops, context.stored)
         return not any(undo) and (context.include_usage or not self.stream)
 
+    @property
+    def _renames(self) -> bool:
+        """True if a reply that passes through names another model than the upstream does."""
+        context = self.context
+        return self.upstream_model != context.model and context.knobs.echo_model == "requested"
+
     def stages(self) -> ReplyPipeline | Passthrough:
         """Return new stages for one streamed reply, for a driver such as `stream_machine`."""
         return self._stages(self.context.validates)
@@ -203,7 +200,7 @@ class Translation:
         context, client = self.context, self.direction.client
         if self.passthrough:
             renamer = None
-            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
+            if self._renames:
                 renamer = JsonStringRewriter(context.model, *client.model_paths)
             observer = client.observer()
             observer.knobs = context.knobs
@@ -283,41 +280,13 @@ class Translation:
         if len(body) > self.context.limits.reply_body:
             raise LimitExceeded("reply_body", self.context.limits.reply_body, upstream=True)
         try:
-            return self._reply(body, headers)
+            whole = WholeReply(self.direction, self.context)
+            if self.passthrough:
+                return whole.forward(body, headers, renamed=self._renames)
+            return whole.translate(body, headers)
         except UpstreamProtocolError as error:
             error.forbid_retry()
             raise
-
-    def _reply(self, body: bytes, headers: Mapping[str, str] | None) -> bytes:
-        context = self.context
-        if self.passthrough:
-            if not body.startswith(b"{"):
-                document = document_in(body)
-                if document is None:
-                    body = self._join_stream(body)
-                elif body.lstrip() != document:  # comments before it
-                    body = document
-            payload = self._reply_object(body, headers, loads)
-            upstream = self.direction.upstream
-            context.usage = upstream.note_service(payload, context)
-            self._measure(payload)
-            self._note_id(payload.get("id"))
-            if payload.get("error"):
-                self._check_key(body, headers)
-                body = redact_json(body, context.secrets)
-            elif upstream.check_end is not None:
-                upstream.check_end(payload)
-            if self.upstream_model != context.model and context.knobs.echo_model == "requested":
-                return put(body, find_values(body, "model"), context.model)
-            return body
-        reply = self._read_reply(body, headers)
-        response = self.direction.client.write_reply(reply, context)
-        written: bytes = dumps(response)
-        if context.stored is not None:
-            context.stored.final = written
-            if context.stored.shaped is not None:
-                return dumps(context.stored.shaped(response))
-        return written
 
     def forwarded_reply(self, body: bytes) -> bytes:
         """Return the client's response body for a complete reply of an endpoint that is not translated.
@@ -325,46 +294,7 @@ class Translation:
         The body is returned unchanged, apart from secrets in an error, or in a body that is not JSON. Token counts are
         read if it is a JSON object; seconds of audio become an estimate of them.
         """
-        secrets = self.context.secrets
-        try:
-            payload = loads(body)
-        except ValueError:
-            return redact(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
-        note_endpoint_service(payload, self.context)
-        self.context.usage = usage = read_endpoint_usage(payload)
-        if usage is None and (tokens := read_audio_tokens(payload)) is not None:
-            self.context.input_estimate = tokens
-        if type(payload) is dict and payload.get("error"):
-            self._check_key(body, None)
-            return redact_json(body, secrets)
-        return body
-
-    def _join_stream(self, body: bytes) -> bytes:
-        """Return the complete reply of an event stream in the same dialect: the last event may hold all of it."""
-        reply, last = self._read_stream(body)
-        find_snapshot = self.direction.upstream.snapshot
-        snapshot = find_snapshot(last) if find_snapshot is not None else None
-        return snapshot if snapshot is not None else dumps(self.direction.client.write_reply(reply, self.context))
-
-    def _read_stream(self, body: bytes) -> tuple[Reply, bytes]:
-        """Return the reply that a complete event stream accumulates to, and the data of its last event."""
-        context, upstream = self.context, self.direction.upstream
-        parser, reader = Parser(context.limits), upstream.reader(context)
-        frames = parser.parse(body)
-        if not parser.done:
-            frames += parser.finish()
-        events = list(reader.feed(frames))
-        if not reader.done:
-            events += reader.finish()
-        context.output_text = sum(len(event.text) for event in events if isinstance(event, TEXTS))
-        last = next((frame.data for frame in reversed(frames) if frame.data and frame.data != b"[DONE]"), b"")
-        return reply_of(events, upstream.dialect, upstream.join_block), last
-
-    def _check_key(self, body: bytes, headers: Mapping[str, str] | None) -> None:
-        """Raise UpstreamStatusError if an error body with a 2xx status is about the caller's key."""
-        failure = read_error_response(200, body, headers or {}, self.direction.upstream.dialect)
-        if for_client(failure, self.context.own_key) is not failure:
-            raise UpstreamStatusError(failure)
+        return WholeReply(self.direction, self.context).forward_untranslated(body)
 
     def record_usage(self, usage: Usage | None, written: int, service: ServiceReport | None) -> None:
         """Set what was read from a stream that is not translated: token counts, length of its texts, service."""
@@ -375,75 +305,17 @@ class Translation:
 
         For an upstream that answers a request for a stream with plain JSON. Raises as `reply` does.
         """
+        whole = WholeReply(self.direction, self.context)
         try:
-            reply = self._read_reply(body, headers)
+            reply = whole.read(body, headers)
         except UpstreamProtocolError as error:
             error.forbid_retry()
             raise
         if self.passthrough:
-            self._note_id(reply.id)
+            whole.note_id(reply.id)
         self.context.output_text = 0  # the writer counts
         events = events_of(reply, tier_of(self.context), self.context.moderation)
         return self._written(events, validates=self.context.validates())
-
-    def _note_id(self, response_id: object) -> None:
-        if self.direction.client.dialect.facts.stored and type(response_id) is str:
-            self.context.response_id = response_id
-
-    def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
-        context, upstream = self.context, self.direction.upstream
-        document = body if body.startswith(b"{") else document_in(body)
-        if document is None:
-            reply, _ = self._read_stream(body)
-        else:
-            payload = self._reply_object(document, headers, loads_exact)
-            if payload.get("error"):
-                self._note_usage(payload)
-                raise self._reported(document, headers)
-            try:
-                reply = upstream.read_reply(payload, context)
-            except UpstreamError:
-                self._note_usage(payload)
-                raise
-            context.usage = reply.usage
-            self._measure(payload)
-        if context.tools:
-            restore_reply(reply, context.tools, context.losses)
-        if context.nullable is not None:
-            trim_reply(reply, context.nullable, context.losses)
-        if context.stops:
-            cut_reply(reply, context.stops, context.losses)
-        reply.id = reply.id or context.request_id
-        context.usage = reply.usage
-        if context.stored is not None and context.stored.summarised is not None:
-            context.stored.summarise(reply)
-        return reply
-
-    def _note_usage(self, payload: Json) -> None:
-        """Note the counts of a reply that the client does not get: the upstream may charge for them all the same."""
-        self.context.usage = self.direction.upstream.note_service(payload, self.context)
-        self._measure(payload)
-
-    def _measure(self, payload: Json) -> None:
-        """Note the length of a reply whose output was not counted, for an estimate."""
-        usage = self.context.usage
-        if usage is None or usage.output_total is None:
-            self.context.output_text = reply_length(payload)
-
-    def _reply_object(self, body: bytes, headers: Mapping[str, str] | None, parse: Callable[[bytes], Any]) -> Json:
-        """Return the JSON object of a complete reply.
-
-        Raises UpstreamProtocolError, or UpstreamStatusError for an error in place of a reply, in any form.
-        """
-        try:
-            return reply_object(body, self.direction.upstream.dialect, parse)
-        except UpstreamStatusError:
-            raise self._reported(body, headers) from None
-
-    def _reported(self, body: bytes, headers: Mapping[str, str] | None) -> UpstreamStatusError:
-        """Return the error that a body with a 2xx status reports."""
-        dialect, secrets = self.direction.upstream.dialect, self.context.secrets
-        return UpstreamStatusError(read_error(dialect, 200, body, headers or {}, secrets=secrets))
 
     # --- headers and errors ------------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ ENGINE_LAYERS = (
         "dragoman.dialects.common_prompt_prefix",
     ),
     ("dragoman.dialects.convert_request",),
+    ("dragoman.dialects.whole_reply",),
     ("dragoman.translation",),
     ("dragoman.translate_request",),
     ("dragoman",),
