@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from dragoman import DragomanError, Failure
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.accounts.key_reader import KeyReader
-from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.keys.secret import id_of
+from dragoman_server.accounts.keys.secret import ID, KeyHash, id_of
 from dragoman_server.accounts.store.create import create_key_store
 from dragoman_server.accounts.store.interface import AccountStore, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
@@ -22,6 +22,32 @@ from dragoman_server.observability.metric_families import STORE_ERRORS, Totals
 
 log = logging.getLogger("dragoman")
 T = TypeVar("T")
+
+
+class Keyring:
+    """An immutable set of keys. Two keys with one id cannot occur by chance; the first of them is used."""
+
+    __slots__ = ("_records", "_unmatched", "expires")
+
+    def __init__(self, records: Iterable[KeyRecord] = ()) -> None:
+        self._records: dict[str, KeyRecord] = {}
+        for record in records:
+            self._records.setdefault(record.id, record)
+        self.expires = any(record.expires is not None for record in self._records.values())
+        """True if one of them expires."""
+        self._unmatched = KeyHash("", secrets.token_bytes(16), secrets.token_bytes(32))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def find(self, key: str) -> KeyRecord | None:
+        """Return the record of a client's key, also of one that has expired; None for an unknown key.
+
+        One hash is computed and compared in each case, so the time taken does not reveal which ids exist.
+        """
+        record = self._records.get(key[ID])
+        expected = record.hash if record is not None else self._unmatched
+        return record if expected.matches(key) else None
 
 
 class Guarded(Protocol):

@@ -19,8 +19,7 @@ from dragoman.aio import (
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.observability.known_secrets import learn_renewed
-from dragoman_server.observability.metric_families import Totals
-from dragoman_server.observability.pools import add_pools
+from dragoman_server.observability.metric_families import UPSTREAM_CONNECTIONS, UPSTREAM_WAITING, Totals
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.routing.upstream_models import BODY_MAX
 
@@ -140,3 +139,12 @@ class UpstreamCalls:
         else:
             for transport in (self._completing.inner, *self._completing.proxied):
                 add_pools(transport, totals)
+
+
+def add_pools(transport: Transport | None, totals: Totals) -> None:
+    """Add the connections of a transport on plain sockets. Others do not report theirs."""
+    if isinstance(transport, Http11Transport):
+        for pool in transport.pools():
+            totals.put(UPSTREAM_CONNECTIONS, (pool.origin, "busy"), pool.busy)
+            totals.put(UPSTREAM_CONNECTIONS, (pool.origin, "idle"), pool.idle)
+            totals.put(UPSTREAM_WAITING, (pool.origin,), pool.waiting)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dragoman_server.accounts.keys import secret
-from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.known_keys import Keyring
 
 
 def test_the_record_of_a_key_is_found() -> None:

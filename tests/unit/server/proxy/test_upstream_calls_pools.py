@@ -6,7 +6,7 @@ from dragoman.aio import StreamTimers, Timeouts, UpstreamRequest
 from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman_server.observability.metric_families import UPSTREAM_CONNECTIONS, UPSTREAM_WAITING, Totals
-from dragoman_server.observability.pools import add_pools
+from dragoman_server.proxy.upstream_calls import add_pools
 from support.sockets import ScriptedServer, answer
 
 
