@@ -11,16 +11,7 @@ from typing import Any
 
 from dragoman_server.simulator.examples import example_value
 from dragoman_server.simulator.parse_request import RequestTurn
-from dragoman_server.simulator.scenarios import (
-    Finish,
-    Reasoning,
-    Scenario,
-    Step,
-    Text,
-    ToolArgs,
-    ToolEnd,
-    ToolStart,
-)
+from dragoman_server.simulator.steps import Finish, Reasoning, Scenario, Step, Text, ToolArgs, ToolEnd, ToolStart
 
 NAME = "sim-obliging"
 _NUMBER = re.compile(r"-?\d+")

@@ -11,7 +11,7 @@ import orjson
 from dragoman_server.simulator import render_chat
 from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.reply import SimulatedReply, bare_frame
-from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.steps import Scenario
 from vendors.hosts import Host
 
 _REASONING = "reasoning_content"

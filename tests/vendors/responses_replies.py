@@ -10,7 +10,7 @@ import orjson
 from dragoman_server.simulator import render_responses
 from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.reply import SimulatedReply, named_frame
-from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.steps import Scenario
 from vendors.hosts import Host
 
 INCLUDE = "reasoning.encrypted_content"

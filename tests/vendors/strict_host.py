@@ -19,7 +19,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.simulator import render_messages
 from dragoman_server.simulator.parse_request import Json, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import Scenario, scenario_for
+from dragoman_server.simulator.scenarios import scenario_for
+from dragoman_server.simulator.steps import Scenario
 from support.gateways import served
 from vendors import chat_replies, errors, responses_replies
 from vendors.hosts import Host

@@ -22,7 +22,7 @@ from dragoman_server.simulator.modifiers import LOST, modified
 from dragoman_server.simulator.parse_request import Json, RequestTurn
 from dragoman_server.simulator.renderers import RENDERERS
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
+from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, scenario_for
 from dragoman_server.simulator.send_reply import cut, json_reply, send_stream, send_whole, wait_for_client
 from dragoman_server.simulator.state import (
     REQUESTS,
@@ -35,6 +35,7 @@ from dragoman_server.simulator.state import (
     State,
     Streams,
 )
+from dragoman_server.simulator.steps import Ending, Scenario
 from dragoman_server.simulator.tokens import PROMPT, by_fragment, by_words
 from dragoman_server.simulator.vendors.known import VENDORS
 

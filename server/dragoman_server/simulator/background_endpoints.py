@@ -8,9 +8,9 @@ from dragoman_server.simulator.api import STORED
 from dragoman_server.simulator.background import BackgroundResponse, starting_after
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.ledger import Entry
-from dragoman_server.simulator.scenarios import Ending, Scenario
 from dragoman_server.simulator.send_reply import json_reply
 from dragoman_server.simulator.state import SETTINGS, STATE, STREAMS, Received
+from dragoman_server.simulator.steps import Ending, Scenario
 from dragoman_server.simulator.vendors.known import VENDORS
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.steps import Scenario
 from dragoman_server.simulator.tokens import TokenCounts
 
 INPUT = frozenset(("input", "cached", "cache_write"))

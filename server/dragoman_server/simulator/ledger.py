@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from dragoman_server.simulator.booking import SEARCHES, TIER, Booking
 from dragoman_server.simulator.renderers import RENDERERS
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.steps import Scenario
 from dragoman_server.simulator.tokens import TokenCounts
 
 

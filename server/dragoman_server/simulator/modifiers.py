@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from dragoman_server.simulator.scenarios import Ending, Failure, Finish, Iteration, Scenario
+from dragoman_server.simulator.steps import Ending, Failure, Finish, Iteration, Scenario
 
 BUSY, LOST = "busy", "lost"
 """Modifiers of the first request of a model: it is rejected with 503, or its connection is closed without a reply."""

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman_server.simulator import booking
 from dragoman_server.simulator.parse_request import Json, read_chat
 from dragoman_server.simulator.reply import SimulatedReply, bare_frame
-from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
+from dragoman_server.simulator.steps import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
     "stop": "stop",

@@ -15,7 +15,7 @@ import orjson
 from dragoman_server.simulator.booking import COUNTS, INPUT, TIER, Booking
 from dragoman_server.simulator.parse_request import History, Json, Offer, RequestTurn
 from dragoman_server.simulator.reply import SimulatedReply, signature_of
-from dragoman_server.simulator.scenarios import (
+from dragoman_server.simulator.steps import (
     Failure,
     Finish,
     Reasoning,

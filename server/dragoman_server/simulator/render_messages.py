@@ -10,7 +10,7 @@ import orjson
 from dragoman_server.simulator.booking import COUNTS, INPUT, Booking, services
 from dragoman_server.simulator.parse_request import Json, read_messages
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
-from dragoman_server.simulator.scenarios import (
+from dragoman_server.simulator.steps import (
     Failure,
     Finish,
     Reasoning,

@@ -9,7 +9,7 @@ import orjson
 from dragoman_server.simulator import booking
 from dragoman_server.simulator.parse_request import Json, Offer, read_responses
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
-from dragoman_server.simulator.scenarios import (
+from dragoman_server.simulator.steps import (
     Failure,
     Finish,
     Reasoning,

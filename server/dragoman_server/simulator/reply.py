@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.steps import Scenario
 from dragoman_server.simulator.tokens import TokenCounts, by_fragment
 
 SIGNATURE_PREFIX = "sim1:"

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from dragoman_server.simulator.ledger import Entry
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.scenarios import Ending, Scenario
 from dragoman_server.simulator.state import SETTINGS, STREAMS, Received
+from dragoman_server.simulator.steps import Ending, Scenario
 from dragoman_server.simulator.vendors.known import VENDORS
 
 _SPLIT_PAUSE = 0.001

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman_server.simulator.api import APIS
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.scenarios import Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
+from dragoman_server.simulator.steps import Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 PROMPT_TOKENS = 12
 CACHED_TOKENS = 4

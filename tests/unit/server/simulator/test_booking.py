@@ -6,7 +6,7 @@ import pytest
 
 from dragoman_server.simulator.booking import COUNTS, SEARCHES, TIER, book, reported
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import Scenario, Text
+from dragoman_server.simulator.steps import Scenario, Text
 from dragoman_server.simulator.tokens import TokenCounts
 
 

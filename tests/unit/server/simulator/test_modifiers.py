@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from dragoman_server.simulator.modifiers import ADVISER, FALLBACK, modified
-from dragoman_server.simulator.scenarios import Ending, Failure, Finish, Scenario, Text
+from dragoman_server.simulator.steps import Ending, Failure, Finish, Scenario, Text
 from support.simulated import USER, VERSION, lines, post
 
 WHOLE = Scenario((Text("a"), Text("b"), Text("c"), Finish("stop")))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman_server.simulator.parse_request import Offer, RequestTurn
-from dragoman_server.simulator.scenarios import Finish, Text, ToolArgs, ToolEnd, ToolStart, scenario_for
+from dragoman_server.simulator.scenarios import scenario_for
+from dragoman_server.simulator.steps import Finish, Text, ToolArgs, ToolEnd, ToolStart
 
 OFFERS = (Offer("one", {"type": "object"}), Offer("two", {"type": "object"}))
 BODY: dict[str, Any] = {}

@@ -7,7 +7,8 @@ import pytest
 from dragoman_server.simulator.booking import SEARCHES, TIER
 from dragoman_server.simulator.renderers import RENDERERS
 from dragoman_server.simulator.reply import SimulatedReply
-from dragoman_server.simulator.scenarios import SCRIPTS, Scenario, Text
+from dragoman_server.simulator.scenarios import SCRIPTS
+from dragoman_server.simulator.steps import Scenario, Text
 
 
 @pytest.mark.parametrize("dialect", RENDERERS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman_server.simulator.parse_request import Offer
-from dragoman_server.simulator.scenarios import Finish, Reasoning, Scenario, Text, ToolArgs, ToolEnd, ToolStart
+from dragoman_server.simulator.steps import Finish, Reasoning, Scenario, Text, ToolArgs, ToolEnd, ToolStart
 from dragoman_server.simulator.tokens import TokenCounts, by_fragment, by_words, count_text
 
 STEPS = (

@@ -10,7 +10,8 @@ import pytest
 from aiohttp.test_utils import TestServer
 
 from dragoman_server.simulator.parse_request import RequestTurn, read_chat, read_messages, read_responses
-from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
+from dragoman_server.simulator.scenarios import scenario_for
+from dragoman_server.simulator.steps import Finish, Scenario, Text, ToolArgs, ToolStart
 from dragoman_server.simulator.tool_plan import count_images
 from oracles.simulator import strict_simulator
 
