@@ -13,6 +13,7 @@ import ctypes
 import gc
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from support import stages
-from support.stages import MATRICES, WHOLE
+from support.stages import WHOLE
 
 # Before anyone imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
@@ -82,24 +83,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @cache
 def is_fast(path: Path) -> bool:
     """True if a file or folder is fast, belongs to a fast one or contains one."""
+    if not path.is_relative_to(TESTS):
+        return False
     path = path.relative_to(TESTS)
     return any(path.is_relative_to(fast) or Path(fast).is_relative_to(path) for fast in FAST)
 
 
-def is_law(item: pytest.Item) -> bool:
+def is_law(item: pytest.Function) -> bool:
     """True for a test that runs in both stages."""
     return getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or bool(item.get_closest_marker("law"))
-
-
-@cache
-def has_matrices(path: Path) -> bool:
-    """True if each test of a file that is parametrized is a matrix."""
-    return path.relative_to(TESTS).parts[0] in MATRICES
-
-
-def is_matrix(item: pytest.Item) -> bool:
-    """True for a test of which the first stage runs a sample."""
-    return has_matrices(item.path) or bool(item.get_closest_marker("matrix"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -110,6 +102,36 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
+    """Mark the rows of a test that the first stage leaves out as `whole`, and forget those of the other stage.
+
+    pytest has no public name for rows. To forget items instead takes a worker ten seconds more.
+    """
+    yield
+    rows, definition = metafunc._calls, metafunc.definition
+    if len(rows) < 2 or definition.get_closest_marker("every_row") or (stages.is_second() and is_law(definition)):
+        return
+    short = [row for row in rows if not is_whole(row.marks)]
+    if definition.get_closest_marker("turns"):
+        first = {stages.turn(definition.path, len(short))} if short else set()
+    else:
+        values = [stages.values_of(row._idlist, row.params) for row in short]
+        first = stages.first_rows(values, [stages.direction_of(row.params) for row in short])
+    for number, row in enumerate(short):
+        if number not in first:
+            row.marks.append(pytest.mark.whole.mark)
+    expression = metafunc.config.getoption("markexpr")
+    if expression in (WHOLE, f"not {WHOLE}") and not definition.get_closest_marker(WHOLE):
+        chosen = [row for row in rows if is_whole(row.marks) is (expression == WHOLE)]
+        rows[:] = chosen or rows[:1]  # without rows, there is a test without parameters
+
+
+def is_whole(marks: Iterable[pytest.Mark]) -> bool:
+    """True for the marks of a row that is left to the second stage."""
+    return any(mark.name == WHOLE for mark in marks)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Any:
     """Mark a test's items as `slow` and `whole`, and forget at once those of the other stage."""
     found = yield
@@ -117,22 +139,18 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Any:
         return found
     expression = collector.config.getoption("markexpr")
     items = [item for item in found if isinstance(item, pytest.Function)]
-    mark(items)
+    for item in items:
+        mark(item)
     if expression in (WHOLE, f"not {WHOLE}"):
         left_out = {id(item) for item in items if bool(item.get_closest_marker(WHOLE)) is not (expression == WHOLE)}
         return [each for each in found if id(each) not in left_out]
     return found
 
 
-def mark(items: list[pytest.Function]) -> None:
-    """Mark the items of one test."""
-    first = set(range(len(items)))
-    if len(items) > 1 and items[0].get_closest_marker("turns"):
-        first = {stages.turn(items[0].path, len(items))}
-    elif len(items) > 1 and is_matrix(items[0]):
-        first = stages.sample([stages.values_of(item.callspec._idlist, item.callspec.params) for item in items])
-    for number, item in enumerate(items):
-        if number not in first or (stages.is_second() and is_law(item)):
-            item.add_marker(WHOLE)
-        if not is_fast(item.path) or is_law(item) or item.get_closest_marker(WHOLE):
-            item.add_marker("slow")
+def mark(item: pytest.Function) -> None:
+    """Mark an item as `slow`, and a law as `whole` in the second stage."""
+    law = is_law(item)
+    if law and stages.is_second():
+        item.add_marker(WHOLE)
+    if law or not is_fast(item.path) or item.get_closest_marker(WHOLE):
+        item.add_marker("slow")

@@ -153,6 +153,7 @@ CASES = [
 ]
 
 
+@pytest.mark.every_row
 @pytest.mark.parametrize(("path", "name"), CASES)
 def test_golden_request(path: Path, name: str) -> None:
     golden = read(path)

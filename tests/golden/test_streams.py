@@ -196,6 +196,7 @@ def compare(path: Path, found: bytes) -> None:
     assert found.decode() == expected.decode(), f"differs from {path.relative_to(STREAMS)}"
 
 
+@pytest.mark.every_row
 @pytest.mark.parametrize("case", CROSS, ids=str)
 def test_golden(case: Case) -> None:
     translation = case.translation()
@@ -214,6 +215,7 @@ def test_golden(case: Case) -> None:
     assert b"upstream-model" not in out or case.variant == "upstream_name"
 
 
+@pytest.mark.every_row
 @pytest.mark.parametrize("case", CROSS, ids=str)
 def test_golden_events(case: Case) -> None:
     events = events_of(case)
@@ -237,6 +239,7 @@ def test_T71_any_split_of_the_source_makes_the_same_bytes(case: Case) -> None:
 
 
 @pytest.mark.law
+@pytest.mark.every_row
 @pytest.mark.parametrize("case", SAME, ids=str)
 def test_same_dialect_is_forwarded_byte_for_byte(case: Case) -> None:
     """Only the model's name changes; a stream that was cut is given its dialect's error (the golden of such a case)."""

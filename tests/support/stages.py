@@ -4,14 +4,16 @@
     pytest -n auto -m whole    the second one
 
 - A test marked `whole` is left to the second stage.
-- A matrix is a test with several `parametrize` that is marked `matrix` or is in a folder of `MATRICES`. The first stage
-  runs as many of its items as are needed for each row of each `parametrize`, and each pair of client and upstream.
-- Of a test marked `turns`, the first stage runs one item: of a module's first test the first one, of its second test
-  the second one, and so on, so that each row is run with some of the tests.
+- A matrix is a test with several `parametrize`. The first stage runs as many of its rows as are needed for each value
+  of each `parametrize`, and each pair of client and upstream.
+- Of a test that has more than `MOST` rows after that, the first stage runs so many, spread evenly. A test marked
+  `every_row` is neither a matrix nor cut: the goldens.
+- Of a test marked `turns`, the first stage runs one row: of a module's first test the first one, of its second test the
+  second one, and so on, so that each row is run with some of the tests.
 - A law is a Hypothesis test, or one that is marked `law` and uses `some`. It runs in both stages, in the first one with
   few examples.
 
-`conftest.py` marks the items.
+`conftest.py` marks the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WHOLE = "whole"
-MATRICES = ("conformance", "conversations", "e2e", "hostile", "regressions", "transport")
+MOST = 80
+"""Rows of a test in the first stage."""
 DIRECTION = ("client", "upstream")
 """Parameters that are one value, if they are parametrized apart from each other."""
 
@@ -48,7 +51,12 @@ def is_second() -> bool:
 
 def some(values: Sequence[T], most: int) -> Sequence[T]:
     """Return all values in the second stage, and in the first one at most so many, spread evenly."""
-    return values if is_second() or len(values) <= most else values[:: -(-len(values) // most)]
+    return values if is_second() else some_of(values, most)
+
+
+def some_of(values: Sequence[T], most: int) -> Sequence[T]:
+    """Return at most so many of the values, spread evenly."""
+    return values if len(values) <= most else [values[at * len(values) // most] for at in range(most)]
 
 
 def sample(cases: Sequence[Iterable[Hashable]]) -> set[int]:
@@ -67,6 +75,14 @@ def sample(cases: Sequence[Iterable[Hashable]]) -> set[int]:
     return taken
 
 
+def first_rows(cases: Sequence[Iterable[Hashable]], directions: Sequence[Hashable]) -> set[int]:
+    """Return the positions of the cases that the first stage runs: a sample of at most `MOST`, and each direction."""
+    taken = sorted(sample(cases))
+    if len(taken) <= MOST:
+        return set(taken)
+    return {*some_of(taken, MOST), *sample([[direction] for direction in directions])}
+
+
 def turn(module: Path, rows: int) -> int:
     """Return the position of the row that the next test of a module runs with."""
     _turns[module] += 1
@@ -74,6 +90,10 @@ def turn(module: Path, rows: int) -> int:
 
 
 def values_of(rows: Sequence[str], parameters: Mapping[str, object]) -> list[Hashable]:
-    """Return the values of an item that a sample must have: the id of each row, with its place, and the direction."""
-    direction = tuple(str(parameters[name]) for name in DIRECTION if name in parameters)
-    return [*enumerate(rows), (DIRECTION, direction)]
+    """Return the values of a row that a sample must have: the id in each `parametrize`, and the direction."""
+    return [*enumerate(rows), direction_of(parameters)]
+
+
+def direction_of(parameters: Mapping[str, object]) -> Hashable:
+    """Return the client and the upstream of a row, as far as it has them."""
+    return (DIRECTION, tuple(str(parameters[name]) for name in DIRECTION if name in parameters))

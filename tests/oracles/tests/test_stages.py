@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
-from support.stages import sample, turn, values_of
+import pytest
+
+from support.paths import ROOT
+from support.stages import MOST, direction_of, first_rows, sample, turn, values_of
 
 
 def test_each_row_of_each_parametrize_is_in_the_sample() -> None:
@@ -24,6 +31,67 @@ def test_each_direction_is_in_the_sample() -> None:
 def test_a_test_with_one_parametrize_is_whole() -> None:
     assert sample([values_of([str(number)], {"value": 1}) for number in range(7)]) == set(range(7))
     assert sample([]) == set()
+
+
+def test_of_many_rows_some_are_taken_and_each_direction() -> None:
+    ways = [(client, upstream, str(row)) for client in "cmr" for upstream in "cmrg" for row in range(300)]
+    ways.append(("r", "other", "0"))
+    parameters = [{"client": way[0], "upstream": way[1]} for way in ways]
+    values = [values_of(way, given) for way, given in zip(ways, parameters, strict=True)]
+    taken = first_rows(values, [direction_of(given) for given in parameters])
+    assert MOST <= len(taken) <= MOST + 13
+    assert {ways[position][:2] for position in taken} == {way[:2] for way in ways}
+    rows = sorted(int(ways[position][2]) for position in taken)
+    assert rows[-1] > 290
+
+
+MATRIX = """
+import pytest
+
+SEEN = [pytest.param(3, marks=pytest.mark.whole), 4]
+
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(2))
+def test_matrix(a, b): ...
+
+@pytest.mark.every_row
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(2))
+def test_golden(a, b): ...
+
+@pytest.mark.law
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(2))
+def test_law(a, b): ...
+
+@pytest.mark.parametrize("a", SEEN)
+def test_marked(a): ...
+
+@pytest.mark.whole
+@pytest.mark.parametrize("a", range(3))
+def test_long(a): ...
+
+@pytest.mark.turns
+@pytest.mark.parametrize("a", range(3))
+def test_turn(a): ...
+
+@pytest.mark.parametrize("a", range(300))
+def test_many(a): ...
+"""
+ROWS = {"matrix": 6, "golden": 6, "law": 6, "marked": 2, "long": 3, "turn": 3, "many": 300}
+FIRST = {"matrix": 3, "golden": 6, "law": 3, "marked": 1, "turn": 1, "many": MOST}
+SECOND = {"matrix": 3, "law": 6, "marked": 1, "long": 3, "turn": 2, "many": 300 - MOST}
+
+
+@pytest.mark.parametrize(("expression", "expected"), [("not whole", FIRST), ("whole", SECOND), ("", ROWS)])
+def test_pytest_collects_the_rows_of_a_stage(tmp_path: Path, expression: str, expected: dict[str, int]) -> None:
+    """Each row is in one stage, but for laws, which are in both."""
+    (tmp_path / "test_it.py").write_text(MATRIX)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-c", str(ROOT / "pyproject.toml"), "-m", expression]
+    command += ["-p", "conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True, timeout=99, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert Counter(re.findall(r"::test_(\w+)\[", done.stdout)) == expected
 
 
 def test_tests_that_take_turns_run_with_each_row() -> None:

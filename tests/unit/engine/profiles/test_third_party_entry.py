@@ -238,7 +238,6 @@ def obeys(vendor: Vendor, body: Json) -> None:
         assert [*refused(host, body)] == []
 
 
-@pytest.mark.matrix
 @by_name
 @pytest.mark.parametrize("recorded", RECORDED)
 def test_a_recorded_request_is_what_the_vendor_takes(vendor: Vendor, recorded: str) -> None:
@@ -269,7 +268,6 @@ DEMANDING: dict[str, Json] = {
 """Recorded requests that ask for more than their clients do."""
 
 
-@pytest.mark.matrix
 @by_name
 @pytest.mark.parametrize("recorded", DEMANDING)
 def test_a_demanding_request_is_what_the_vendor_takes(vendor: Vendor, recorded: str) -> None:
