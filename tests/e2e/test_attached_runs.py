@@ -32,6 +32,8 @@ from support.redis_server import redis_server
 from support.thread_stores import KEY
 from support.waiting import until, until_true
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 KILLS = int(os.environ.get("DRAGOMAN_KILLS", "2"))
 RESUME = "x-dragoman-resume"
 LISTENS = r"dragoman listens on (http://\S+)"

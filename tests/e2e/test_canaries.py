@@ -254,6 +254,7 @@ def found(text: str, canaries: tuple[str, ...]) -> list[str]:
     return [canary for canary in canaries if canary in text or b64encode(canary.encode()).decode()[:-4] in text]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("log_format", ["text", "json"])
 async def test_no_canary_is_in_any_sink(
     log_format: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]

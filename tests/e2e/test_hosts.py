@@ -23,6 +23,8 @@ from support.samples import PATHS, dump, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, chunk, sse_head, stream
 from support.waiting import until_true
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 KEY, OTHER, UPSTREAM_KEY = "canary-gateway-key", "canary-other-key", "canary-upstream-key"
 FILE = """
 [server]

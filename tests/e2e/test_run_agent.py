@@ -19,6 +19,8 @@ from support.gateways import served
 from support.model_server import ASKED, model_server
 from support.sockets import ScriptedServer
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 AGENT = """\
 #!{python}
 import json, os, signal, sys, urllib.error, urllib.request

@@ -15,6 +15,8 @@ from support.gateways import CHAT
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 KEY = "sk-very-secret-4711"
 
 

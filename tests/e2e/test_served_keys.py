@@ -11,6 +11,8 @@ import pytest
 from dragoman_server.cli.main import main
 from support.commands import command
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 FILE = """
 [store]
 kind = "sqlite"

@@ -18,6 +18,8 @@ from support.gateways import CHAT
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, answer, chunk, sse_head
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 DRAINING = (503, b'{"ready":false,"reasons":["draining"],"warnings":[]}')
 READY = (200, b'{"ready":true,"reasons":[],"warnings":[]}')
 FILE = """

@@ -14,6 +14,8 @@ from support.gateways import CHAT, until
 from support.samples import PATHS, TEXT, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Wait, chunk, sse_head
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -21,6 +21,8 @@ from support.samples import PATHS, dump, judge, request
 from support.sockets import ScriptedServer, Stall, answer
 from support.websockets import Speaking, begun
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 FILE = """
 [server]
 port = 0

@@ -13,6 +13,8 @@ from support.gateways import CHAT
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
 
+pytestmark = pytest.mark.turns  # a row starts a process or more
+
 CHANGED = "the configuration, or a file that it names, has changed"
 
 

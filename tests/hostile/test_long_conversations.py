@@ -22,6 +22,8 @@ from dragoman.wire import json_dumps, json_loads
 from dragoman_server.proxy.stored_history import LONG_READ, LONG_READS
 from support.stateful import Reads, Stateful, state_options, stateful
 
+pytestmark = pytest.mark.turns  # a row fills a store
+
 KIB = 1024
 LIMIT = 512 * KIB
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "postgresql"])
