@@ -230,6 +230,7 @@ def test_a_message_is_complete_by_its_length_or_its_last_chunk(data: bytes, *, c
     assert is_complete(data) is complete
 
 
+@pytest.mark.whole
 def test_counts_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     installed("valgrind")
     monkeypatch.setattr(measure, "_CHUNKS", 40)

@@ -114,6 +114,7 @@ async def test_a_run_measures_in_rounds_and_compares_with_the_baseline_and_with_
     assert run.started["mine", CHAT][1] == "[x]"
 
 
+@pytest.mark.whole
 async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rig, "load", in_this_process)
     monkeypatch.setattr(runner, "_backlogged", lambda _: False)  # as on a machine that has nothing else to do
