@@ -97,6 +97,7 @@ def status(url: str, **headers: str) -> int:
             return error.code
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_installed_gateway_serves_as_another_user(image: Path) -> None:
     port = free_port()

@@ -106,7 +106,8 @@ def state_of(kind: str, folder: Path) -> Iterator[str]:
             yield f'kind = "redis"\nurl = "{redis.url}"'
 
 
-@pytest.mark.parametrize("kind", ["redis", pytest.param("sqlite", marks=pytest.mark.whole)])
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", ["redis", "sqlite"])
 async def test_every_run_of_a_killed_process_ends_and_none_runs_twice(kind: str, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print("seed", seed)  # shown if it fails

@@ -189,13 +189,14 @@ def rows_of(kind: str, folder: Path) -> Iterator[Rows]:
         yield FileOfRows(kind, folder)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "state"),
     [
         ("jsonl", "redis"),
-        pytest.param("sqlite", "sqlite", marks=pytest.mark.whole),
-        pytest.param("sqlite", "redis", marks=pytest.mark.whole),
-        pytest.param("postgresql", "redis", marks=pytest.mark.whole),
+        ("sqlite", "sqlite"),
+        ("sqlite", "redis"),
+        ("postgresql", "redis"),
     ],
 )
 async def test_every_request_of_killed_processes_has_one_row(kind: str, state: str, tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ async def test_limits_are_exact_and_usage_is_one_sum(
         assert "alice" in printed
 
 
+@pytest.mark.whole
 async def test_requests_are_answered_while_the_database_is_away_and_no_row_is_lost(
     postgres: PostgresServer, redis: RedisServer, tmp_path: Path
 ) -> None:
@@ -224,6 +225,7 @@ async def test_requests_are_answered_while_the_database_is_away_and_no_row_is_lo
             await process.writes("the store of keys answers again")
 
 
+@pytest.mark.whole
 async def test_gateways_start_before_the_database(postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> None:
     await asyncio.to_thread(postgres.kill)
     async with team(postgres, redis, tmp_path, gateways=1) as up:
@@ -236,6 +238,7 @@ async def test_gateways_start_before_the_database(postgres: PostgresServer, redi
         await up.becomes(200, key)
 
 
+@pytest.mark.whole
 async def test_a_key_with_limits_needs_a_redis(postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> None:
     async with team(postgres, redis, tmp_path, gateways=0) as up:
         text = await asyncio.to_thread(up.path.read_text)
@@ -278,6 +281,7 @@ async def test_responses_run_in_the_background_of_any_host_through_redis(
         assert [name for (name,) in kept] == [begun["id"]]
 
 
+@pytest.mark.whole
 async def test_without_a_redis_nothing_runs_in_the_background(
     postgres: PostgresServer, redis: RedisServer, tmp_path: Path
 ) -> None:
