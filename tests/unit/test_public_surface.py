@@ -101,7 +101,7 @@ ERRORS = (
     "UpstreamTimeout",
     "UpstreamUnreachable",
 )
-WIRE = ("Json", "SSEFrame", "SSEParser", "json_dumps", "json_loads")
+WIRE = ("Json", "SSEFrame", "SSEParser", "complete_frames", "json_dumps", "json_loads")
 GATEWAYS = (
     "AUDIO_TOKENS",
     "BUILTIN_PROFILES",

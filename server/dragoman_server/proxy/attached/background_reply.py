@@ -9,13 +9,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dragoman.aio import UpstreamResponse
 from dragoman.errors import StreamTruncated, UpstreamUnreachable
 from dragoman.threads import is_response_id
-from dragoman.wire import Json, SSEFrame, SSEParser, json_loads
+from dragoman.wire import Json, SSEFrame, SSEParser, complete_frames, json_loads
 
 log = logging.getLogger("dragoman")
-_END = re.compile(rb"\nevent: ?response\.(?:completed|failed|incomplete|cancelled)\r?\n")
+_END = re.compile(rb"[\r\n]event: ?response\.(?:completed|failed|incomplete|cancelled)[\r\n]")
 _NUMBER = b'"sequence_number"'
-_BLANKS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-"""The ends of frames."""
 _HELD = 1024**2
 """Most bytes of a frame that wait for its end. The connection of a longer one is not replaced before its end."""
 Rejoin = Callable[[str, int, int], Awaitable[UpstreamResponse | None]]
@@ -52,7 +50,7 @@ class BackgroundReply:
         self._parser = SSEParser() if not response_id else None
         self._numbered = b""
         """The last frames with a number."""
-        self._held = b""
+        self._held: bytes | bytearray = b""
         """The part of a frame that has come."""
         self._after = -1
         """The number of the last event before the connection broke; -1 once a later one has come."""
@@ -95,19 +93,16 @@ class BackgroundReply:
             if not await self._join_again():
                 break
         if self._held:
-            yield self._held
+            yield bytes(self._held)
         if error is not None:
             raise error
 
     def _frames(self, data: bytes) -> bytes:
         """Return the frames that `data` completes, without those that came before the connection broke."""
-        if self._held or not data.endswith(b"\n\n"):
-            data = self._held + data
-            end = _end_of_frames(data)
-            data, self._held = data[:end], data[end:]
-            if len(self._held) > _HELD:
-                data, self._held, self._numbered = data + self._held, b"", b""
-                return data
+        data, self._held = complete_frames(self._held, data)
+        if len(self._held) > _HELD:
+            data, self._held, self._numbered = data + self._held, b"", b""
+            return data
         if self._after >= 0 and data:
             data = _newer(data, self._after)
         if _NUMBER in data:
@@ -161,11 +156,6 @@ def _id_in(text: str | bytes) -> str:
     except (ValueError, KeyError, TypeError):
         return ""
     return found if type(found) is str and is_response_id(found) else ""
-
-
-def _end_of_frames(data: bytes) -> int:
-    """Return the end of the last whole frame, 0 without one."""
-    return max((at + len(blank) for blank in _BLANKS if (at := data.rfind(blank)) >= 0), default=0)
 
 
 def _number_of(frame: SSEFrame) -> int | None:

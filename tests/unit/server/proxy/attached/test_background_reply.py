@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 import pytest
 
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from dragoman.wire import complete_frames
 from dragoman_server.proxy.attached import background_reply
 from dragoman_server.proxy.attached.background_reply import BackgroundReply
 
@@ -69,6 +70,34 @@ async def test_it_is_cancelled_if_it_is_closed_before_its_end(size: int) -> None
     cut = CREATED + DELTA
     assert await read(cut, size) == (["resp_1"], ["resp_1"], cut)
     assert await read(cut, size, "resp_2") == ([], ["resp_2"], cut)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"], ids=["CR LF", "CR"])
+async def test_frames_of_any_line_ends_are_found_at_any_split(end: bytes, size: int) -> None:
+    whole = (CREATED + DELTA + END).replace(b"\n", end)
+    known, cancelled, got = await read(whole, size)
+    assert (known, cancelled) == (["resp_1"], [])
+    assert got == whole
+
+
+async def test_each_byte_of_a_long_frame_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that wait for the end of their frame are not copied, nor searched again, with each read."""
+    searched = 0
+
+    def counted(held: bytes | bytearray, data: bytes) -> tuple[bytes, bytes | bytearray]:
+        nonlocal searched
+        searched += len(data)
+        whole, rest = complete_frames(held, data)
+        assert not whole or not held or rest is not held
+        assert whole or rest is held or not held
+        return whole, rest
+
+    monkeypatch.setattr(background_reply, "complete_frames", counted)
+    frame = b"data: " + b"x" * 100_000 + b"\n\n"
+    whole = CREATED + frame + END
+    assert await read(whole, 100) == (["resp_1"], [], whole)
+    assert searched == len(whole)
 
 
 @pytest.mark.parametrize(
