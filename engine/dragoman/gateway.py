@@ -14,7 +14,7 @@
     service        ServiceReport
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event Violation ValidationSample
-    forwarding     ForwardedEvents FormField boundary_of
+    forwarding     ForwardedEvents FormField boundary_of ResponseEnd read_end find_end
     WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
                    heartbeat_frame warm_up_frames steer_failed_frame
 
@@ -60,14 +60,17 @@ if TYPE_CHECKING:
     from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
     from dragoman.dialects.messages.request.output_cap import lower_cap
     from dragoman.dialects.openai.forwarded_events import ForwardedEvents
-    from dragoman.dialects.responses.websocket import (
+    from dragoman.dialects.responses.service import (
         RESPONSE_CREATE,
         RESPONSE_STEER,
         ClientFrame,
         OutputItems,
+        ResponseEnd,
         error_frame,
+        find_end,
         heartbeat_frame,
         join_items,
+        read_end,
         steer_failed_frame,
         stream_id_tail,
         warm_up_frames,
@@ -82,9 +85,9 @@ else:
             "dialects.count_tokens": "TokenCounter TokenEstimate",
             "dialects.messages.request.output_cap": "lower_cap",
             "dialects.openai.forwarded_events": "ForwardedEvents",
-            "dialects.responses.websocket": (
-                "RESPONSE_CREATE RESPONSE_STEER ClientFrame OutputItems error_frame heartbeat_frame join_items "
-                "steer_failed_frame stream_id_tail warm_up_frames"
+            "dialects.responses.service": (
+                "RESPONSE_CREATE RESPONSE_STEER ClientFrame OutputItems ResponseEnd error_frame find_end "
+                "heartbeat_frame join_items read_end steer_failed_frame stream_id_tail warm_up_frames"
             ),
             "tokens.by_vocabulary": "vocabulary_installed",
             "wire.multipart": "FormField boundary_of",
@@ -121,6 +124,7 @@ __all__ = (
     "PromptDigest",
     "ReplyOptions",
     "ReplyPipeline",
+    "ResponseEnd",
     "ServiceReport",
     "Stage",
     "StoredReply",
@@ -135,6 +139,7 @@ __all__ = (
     "documented_sizes",
     "edit_members",
     "error_frame",
+    "find_end",
     "for_client",
     "forward",
     "heartbeat_frame",
@@ -146,6 +151,7 @@ __all__ = (
     "parse_body",
     "path_with",
     "quote",
+    "read_end",
     "read_error",
     "read_model_list",
     "redact",

@@ -140,6 +140,9 @@ class Receipt:
     """When its streamed reply began, by the same clock."""
     cut: bool = False
     """True if the whole reply of the last attempt began, and could not be read to its end."""
+    runs_on: bool | None = None
+    """True for a response that its upstream runs in the background, whose end is not known; False once it is. None for
+    all others."""
     is_held: bool = False
     """True if its row waits until it is known that no other process books it."""
     used_before: tuple[AttemptUsage, ...] = ()

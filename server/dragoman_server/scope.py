@@ -17,6 +17,7 @@ from dragoman_server.receipt import Ending, Receipt
 from dragoman_server.services import Services
 
 if TYPE_CHECKING:
+    from dragoman_server.accounts.limits.claim import Claim
     from dragoman_server.observability.captures.recording import Recording
     from dragoman_server.observability.throttled_log import UpstreamWarnings
     from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
@@ -45,8 +46,8 @@ class RequestScope:
         "_is_open",
         "attachment",
         "caller",
+        "claim",
         "expected",
-        "is_counted",
         "open_stream",
         "rate_headers",
         "receipt",
@@ -67,8 +68,8 @@ class RequestScope:
         """A function that returns what receives the stream in place of the client's connection; None for that."""
         self.caller: Caller = WITHOUT_KEY
         """The client, once it is admitted."""
-        self.is_counted = False
-        """True once the request is counted in the limits of its key."""
+        self.claim: Claim | None = None
+        """The claim on the limits of its key, once the request is counted in them."""
         self.trace: ExchangeTrace | None = None
         """The trace of the request, if it is traced."""
         self.recording: Recording | None = None

@@ -10,6 +10,8 @@ from pathlib import Path
 from dragoman_server.proxy.shared_routing.interface import (
     ISSUER_SECONDS,
     LEASE,
+    RUN_SECONDS,
+    TAKEN_SECONDS,
     Answer,
     RetryClaim,
     RoutingStore,
@@ -39,6 +41,8 @@ class MemoryRoutingStore:
         self._turn = 0
         self._retries: dict[int, tuple[int, int]] = {}
         self._issuers: dict[tuple[str, str], tuple[str, float]] = {}
+        self._runs: dict[tuple[str, str], tuple[str, float]] = {}
+        self._taken: dict[tuple[str, str], float] = {}
         self.calls = 0
         self.fails = False
 
@@ -84,6 +88,22 @@ class MemoryRoutingStore:
             return None
         self._issuers[owner, response] = found, now + ISSUER_SECONDS
         return found
+
+    async def keep_run(self, owner: str, response: str, record: str) -> None:
+        self._runs[owner, response] = record, self._check() + RUN_SECONDS
+
+    async def take_run(self, owner: str, response: str) -> str | None:
+        now, key = self._check(), (owner, response)
+        record, until = self._runs.get(key, ("", 0.0))
+        if until <= now or self._taken.get(key, 0.0) > now:
+            return None
+        self._taken[key] = now + TAKEN_SECONDS
+        return record
+
+    async def end_run(self, owner: str, response: str) -> None:
+        self._check()
+        self._runs.pop((owner, response), None)
+        self._taken.pop((owner, response), None)
 
 
 @asynccontextmanager

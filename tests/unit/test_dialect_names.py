@@ -43,8 +43,8 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("threads/conversation_request.py", "from dragoman.dialects.responses.request.read import read_request", STORED),
     ("threads/stored_request.py", "from dragoman.dialects.responses.reply.response_object import stored_id", STORED),
     ("threads/store/postgres_schema.py", '"responses",', "the name of a table's schema, as it is in databases"),
-    ("gateway.py", "from dragoman.dialects.responses.websocket import (", "only Responses has a WebSocket"),
-    ("gateway.py", '"dialects.responses.websocket"', "only Responses has a WebSocket"),
+    ("gateway.py", "from dragoman.dialects.responses.service import (", "only Responses has a WebSocket"),
+    ("gateway.py", '"dialects.responses.service"', "only Responses has a WebSocket"),
     (
         "gateway.py",
         "from dragoman.dialects.messages.request.output_cap import lower_cap",

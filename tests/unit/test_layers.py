@@ -95,7 +95,11 @@ SERVER_LAYERS = (
     ("dragoman_server.proxy",),
     ("dragoman_server.services",),
     ("dragoman_server.scope",),
-    ("dragoman_server.proxy.attached.attached_calls", "dragoman_server.proxy.refusal"),
+    (
+        "dragoman_server.proxy.attached.attached_calls",
+        "dragoman_server.proxy.refusal",
+        "dragoman_server.proxy.upstream_runs",
+    ),
     (
         "dragoman_server.proxy.attached.background_transport",
         "dragoman_server.proxy.output_cap_retry",

@@ -112,6 +112,7 @@ from dragoman.gateway import (
     PromptDigest,
     ReplyOptions,
     ReplyPipeline,
+    ResponseEnd,
     ServiceReport,
     StoredReply,
     TokenCounter,
@@ -313,6 +314,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     ServiceReport: lambda: ServiceReport(
         "t" * 32, "standard", 123456789.123, 10**10, {"code_interpreter": 10**10}, [{"a": TEXT}], [{"b": TEXT}]
     ),
+    ResponseEnd: lambda: ResponseEnd("failed", Usage(1), failure=failure()),
     StoredReply: lambda: StoredReply(JSON, None, BODY, losses(), TEXT, evicted=[(LossCode.TOP_K, (CANARY,), TEXT)]),
     TokenCounter: TokenCounter,
     TokenEstimate: lambda: TokenEstimate(7, "characters"),

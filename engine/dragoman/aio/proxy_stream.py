@@ -99,6 +99,12 @@ class ProxyStream:
         return short_repr(self, "done" if self.driver.done else "")
 
     @property
+    def has_ended(self) -> bool:
+        """True if the upstream has sent the last event of a stream that passes through."""
+        driver = self.driver
+        return isinstance(driver, Passthrough) and (driver.observer.closed or driver.replayed)
+
+    @property
     def batches(self) -> Self:
         """The client's bytes: the batches of `frames` as server-sent events. An async iterator with `aclose`."""
         return self

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from dragoman import Dialect, Usage
 from dragoman.gateway import ServiceReport
+from dragoman.wire import Json
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.known_keys import KnownKeys, store_unavailable
 from dragoman_server.accounts.limits.claim import (
@@ -34,7 +35,15 @@ from dragoman_server.accounts.limits.claim import (
 from dragoman_server.accounts.limits.period import periods_at
 from dragoman_server.accounts.limits.prices import Prices, cost_units, money
 from dragoman_server.accounts.limits.rejection import no_price, rejection
-from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
+from dragoman_server.accounts.limits.settlement import (
+    cancellation_of,
+    changes_of,
+    changes_of_end,
+    claim_of_end,
+    kept_claim,
+    settlement_of,
+    tokens_of,
+)
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
@@ -350,17 +359,46 @@ class Accounts:
         tokens: int | None = None
         cost: int | None = None
         if usage is not None:
-            if usage.input_total is None:
-                usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
-            tokens = tokens_of(usage)
-            if claim.limits.has_cost:
-                cost = cost_units(self._prices, usage, model, provider, service)
+            tokens, cost = self._used(claim, usage, model, provider, service)
         elif not sent:
             tokens = cost = 0
         if self._settle_now is not None:
             self._settle_now(claim, claim.granted, changes_of(claim, tokens, cost))
         else:
             self._settlements.add(settlement_of(claim, tokens, cost))
+
+    def settle_end(
+        self,
+        kept: Json | Claim,
+        usage: Usage | None,
+        model: str,
+        *,
+        provider: str | None = None,
+        service: ServiceReport | None = None,
+    ) -> None:
+        """Count what a response has used that its upstream has run: `settle` has counted its estimates.
+
+        `kept` is the claim of its request. It is counted once, whichever process reads the end first.
+        """
+        claim = claim_of_end(kept_claim(kept) if isinstance(kept, Claim) else kept)
+        if usage is None:
+            return
+        changes = changes_of_end(claim, *self._used(claim, usage, model, provider, service))
+        if self._settle_now is not None:
+            self._settle_now(claim, False, changes)
+        else:
+            self._settlements.add(Settlement(claim, False, changes))
+
+    def _used(
+        self, claim: Claim, usage: Usage, model: str, provider: str | None, service: ServiceReport | None
+    ) -> tuple[int, int | None]:
+        """Return the tokens and the cost of a usage; no cost if the claim needs none."""
+        if usage.input_total is None:
+            usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
+        cost = None
+        if claim.limits.has_cost:
+            cost = cost_units(self._prices, usage, model, provider, service)
+        return tokens_of(usage), cost
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
         await self._guarded("settle", lambda: self._store.settle(settlements))

@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_ends,
         default=(),
         metavar="NAME[,NAME…]",
-        help=f"only exchanges that ended so: {', '.join(ENDS)}; lost: its process was killed",
+        help=f"only exchanges that ended so: {', '.join(ENDS)}; lost: its process was killed; running: its upstream "
+        "goes on with the response",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON on standard output")
@@ -145,6 +146,7 @@ def _print_table(dimensions: Sequence[str], found: Mapping[Groups, Sum]) -> None
             ("partial", "not complete"),
             ("unpriced", "without a price"),
             ("lost", "lost with a process that was killed"),
+            ("running", "whose response went on at its upstream and was not read to its end"),
         )
         if getattr(total, name)
     ]

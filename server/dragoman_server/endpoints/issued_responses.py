@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.forwarded_reply import ForwardedReply
+from dragoman_server.proxy.upstream_runs import WatchedEnd, book_end
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
@@ -58,4 +60,6 @@ async def forward_to_issuer(
     url = provider.endpoint(path, request.rel_url.raw_query_string)
     call = request_to(provider, url, headers, b"", stream, server.timeouts, request.method)
     async with services.upstream.opened(call, request) as (answer, timers):
-        return (await ForwardedReply(scope).send(request, answer, timers)).response
+        book = partial(book_end, services, caller.owner, request.match_info["id"])
+        watched = WatchedEnd(answer, caller.owner, book, server.limits.sse_frame)
+        return (await ForwardedReply(scope).send(request, watched, timers)).response

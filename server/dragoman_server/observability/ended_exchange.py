@@ -67,8 +67,9 @@ class EndedExchange:
 
     @property
     def partial(self) -> bool:
-        """True if `usage` has the counts of a reply that was not sent to its end."""
-        return self.usage is not None and self.receipt.ended in NOT_COMPLETE
+        """True if `usage` has the counts of a reply that was not sent to its end, or that goes on at its upstream."""
+        receipt = self.receipt
+        return self.usage is not None and (receipt.ended in NOT_COMPLETE or receipt.runs_on is True)
 
     def record(self) -> ExchangeRecord[Any]:
         """Return the record for the hook."""

@@ -143,7 +143,7 @@ class Exchange:
         """Translate a reply that is not streamed."""
         translation = self._scope.translation
         written = self._whole if self._whole is not None else await self._read_whole(answer)
-        if (kept := self._note_issuer()) is not None:
+        if (kept := self._note_issuer(written)) is not None:
             await kept
         if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)
@@ -210,19 +210,33 @@ class Exchange:
         try:
             how = await send_proxy_stream(downstream, stream, timers)
         finally:
+            if scope.receipt.runs_on:
+                scope.receipt.runs_on = not stream.has_ended
             self._finish(how, how, STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
-    def _note_issuer(self) -> Awaitable[None] | None:
+    def _note_issuer(self, whole: bytes | None = None) -> Awaitable[None] | None:
         """Keep the provider that issued the response, before the client learns the response's id.
 
-        Return what to await, if other processes are to know it.
+        Return what to await, if other processes are to know it, or if the upstream runs it in the background. `whole`
+        is a whole reply.
         """
         expected = self._scope.expected
         if expected is None:
             return None
         self._scope.expected = None
-        return expected.issued(self._scope.translation.response_id)
+        response_id = self._scope.translation.response_id
+        kept = expected.issued(response_id)
+        if expected.background and response_id is not None:
+            return self._note_run(kept, response_id, whole)
+        return kept
+
+    async def _note_run(self, kept: Awaitable[None] | None, response_id: str, whole: bytes | None) -> None:
+        from dragoman_server.proxy.upstream_runs import keep_run  # few clients need it
+
+        if kept is not None:
+            await kept
+        await keep_run(self._scope, response_id, whole)
 
     def _downstream(self, request: web.Request | None, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         scope, recording = self._scope, self._scope.recording

@@ -79,7 +79,7 @@ async def _count_rejected(scope: RequestScope, error: DragomanError) -> Dragoman
     Else a client could send any number of them.
     """
     wrong = error.failure.origin is FailureOrigin.CLIENT and error.failure.kind is not FailureKind.RATE_LIMIT
-    if wrong and not scope.is_counted:
+    if wrong and scope.claim is None:
         try:
             await scope.services.count(scope.caller.key, scope.receipt.client)
         except DragomanError as limited:

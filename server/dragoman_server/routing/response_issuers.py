@@ -70,7 +70,7 @@ class ResponseIssuers:
         own = self._known.setdefault(owner, OrderedDict())
         self._known.move_to_end(owner)
         before = len(own)
-        digest = _digest(owner, given)
+        digest = response_digest(owner, given)
         own[digest] = issuer
         own.move_to_end(digest)
         self._size += len(own) - before
@@ -87,7 +87,7 @@ class ResponseIssuers:
     def find(self, owner: bytes, given: str) -> Issuer | None:
         """Return the issuer of a response or conversation, or None if it is not known for this client."""
         own = self._known.get(owner)
-        if own is None or (issuer := own.get(digest := _digest(owner, given))) is None:
+        if own is None or (issuer := own.get(digest := response_digest(owner, given))) is None:
             return None
         own.move_to_end(digest)
         self._known.move_to_end(owner)
@@ -97,7 +97,7 @@ class ResponseIssuers:
         """Return the issuer of a response or conversation, also if only another process knows it."""
         issuer = self.find(owner, given)
         if issuer is None and self.shared is not None:
-            issuer = await self.shared.find_issuer(owner, _digest(owner, given))
+            issuer = await self.shared.find_issuer(owner, response_digest(owner, given))
             if issuer is not None:
                 self.add(owner, given, issuer)
         return issuer
@@ -111,7 +111,7 @@ class ResponseIssuers:
     async def share(self, owner: bytes, given: str, issuer: Issuer) -> None:
         """Let other processes know the issuer of a response or conversation."""
         if self.shared is not None:
-            await self.shared.keep_issuer(owner, _digest(owner, given), issuer)
+            await self.shared.keep_issuer(owner, response_digest(owner, given), issuer)
 
     def eligible(self, ranking: list[Candidate], owner: bytes, payload: Mapping[str, object]) -> list[Candidate]:
         """Return the candidates that may get a Responses request: those of the issuer of what it continues.
@@ -131,19 +131,23 @@ class ResponseIssuers:
         """Return the response that a Responses request is to create at a candidate; None if it is not to be stored."""
         if payload.get("store") is False:
             return None
-        return ExpectedResponse(self, owner, _conversation(payload), issuer_of(candidate))
+        expected = ExpectedResponse(self, owner, _conversation(payload), issuer_of(candidate))
+        expected.background = payload.get("background") is True
+        return expected
 
 
 class ExpectedResponse:
     """The response that one request is to create. `issuer` is that of the present attempt."""
 
-    __slots__ = ("_conversation", "_issuers", "_owner", "issuer")
+    __slots__ = ("_conversation", "_issuers", "_owner", "background", "issuer")
 
     def __init__(self, issuers: ResponseIssuers, owner: bytes, conversation: str | None, issuer: Issuer) -> None:
         self._issuers = issuers
         self._owner = owner
         self._conversation = conversation
         self.issuer = issuer
+        self.background = False
+        """True if the upstream is to run it in the background by itself."""
 
     def issued(self, response_id: str | None) -> Awaitable[None] | None:
         """Keep the issuer of the response, and of the conversation that it is in. None: its reply was translated.
@@ -178,5 +182,6 @@ def _conversation(payload: Mapping[str, object]) -> str | None:
     return given if type(given) is str else None
 
 
-def _digest(owner: bytes, given: str) -> bytes:
+def response_digest(owner: bytes, given: str) -> bytes:
+    """Return what stands for the id of a response of a client."""
     return blake2b(given.encode(errors="replace"), digest_size=_DIGEST, key=owner[:_OWNER_MAX]).digest()

@@ -32,6 +32,7 @@ from dragoman_server.routing.plan import Candidate, Plan
 from dragoman_server.routing.refused_keys import RefusedKeys
 from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.retry_budget import Budget, RetryBudget
+from dragoman_server.routing.running_responses import RunningResponses
 from dragoman_server.routing.slots import Slots
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class RoutingState:
     """The providers' state. `clock` returns seconds from any origin, `random` numbers from 0 up to 1.
 
     `totals` are the counters to add to. `share`, if it is set, is called with each pause that begins here. `issuers`
-    has the providers that store responses which clients may continue.
+    has the providers that store responses which clients may continue, `running` the responses that upstreams run.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class RoutingState:
         self.totals = totals
         self.share: Share | None = None
         self.issuers = ResponseIssuers()
+        self.running = RunningResponses()
         self.refused = RefusedKeys()
         self._options: RetryOptions = config.retries
         self._config = config

@@ -43,7 +43,7 @@ async def limit(scope: RequestScope, draft: Draft) -> Draft:
     model, provider = translation.upstream_model, receipt.provider
     holds = _holds(scope, draft, accounts, tokens) if key.limits.budgets else _NO_HOLDS
     claim = await accounts.admit(key, receipt.request_id, receipt.client, model, tokens, provider, holds=holds)
-    scope.is_counted = True
+    scope.claim = claim
     scope.at_end(partial(_settle, accounts, claim))
     if claim.levels is not None:  # else the store was not asked
         scope.rate_headers = key.limits.rate_headers.write(claim.levels, receipt.client, scope.services.now())
@@ -112,4 +112,9 @@ def _settle(accounts: Accounts, claim: Claim, receipt: Receipt, _: Failure | Non
         usage = Usage(input_total=tokens)  # a form's size, or the length of its audio, is known at the end
     facts = receipt.facts
     service = facts.service if facts is not None else None
+    if receipt.runs_on is not None:  # its end may be read elsewhere: the one that comes first counts
+        accounts.settle(claim, None, "", sent=True)
+        if not receipt.runs_on:
+            accounts.settle_end(claim, usage, translation.upstream_model, provider=receipt.provider, service=service)
+        return
     accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider, service=service)

@@ -162,8 +162,8 @@ class MemoryAccountStore:
 
     def _mark(self, lease: str, now: int) -> bool:
         """Record that a settlement was applied. Return False if it was recorded before."""
-        for old in [old for old, until in self._settled.items() if until <= now]:
-            del self._settled[old]
+        while self._settled and next(iter(self._settled.values())) <= now:  # the first is the oldest
+            del self._settled[next(iter(self._settled))]
         if lease in self._settled:
             return False
         self._settled[lease] = now + KEPT_MS

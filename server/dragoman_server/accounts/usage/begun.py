@@ -1,7 +1,8 @@
 """The entry of an exchange that has begun: the part of its row that is known before its request is sent.
 
 An entry without an end is that of a process that was killed. It becomes a row that ended as `lost`, whose input is
-estimated, and whose output is not known.
+estimated, and whose output is not known. The entry of a response that its upstream runs in the background becomes its
+row when a client reads its end.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from dragoman import Usage
+from dragoman.gateway import ServiceReport
 from dragoman.wire import Json
 from dragoman_server.accounts.limits.period import rfc3339
-from dragoman_server.accounts.usage.row import COST_MAX, LOST, UsageRow, short_text
+from dragoman_server.accounts.usage.row import COST_MAX, COUNTS, LOST, UsageRow, short_text
 from dragoman_server.observability.ended_exchange import CostOf
+from dragoman_server.observability.exchange_record import NOT_COMPLETE
 from dragoman_server.receipt import Receipt
 
 _FIELDS = frozenset(spec.name for spec in fields(UsageRow))
@@ -78,7 +81,33 @@ def lost_row(entry: Json, cost_of: CostOf) -> UsageRow:
     row = UsageRow(**{**_LOST, "estimated": [], "partial": False, **known})
     if row.input is not None:
         row.estimated, row.partial = ["input"], True
-        if row.upstream_model is not None:
-            cost = cost_of(Usage(input_total=row.input), row.upstream_model, row.provider, None)
-            row.cost = min(float(cost), COST_MAX) if cost is not None else None
+        row.cost = _cost(row, Usage(input_total=row.input), None, cost_of)
     return row
+
+
+def final_row(
+    entry: Json,
+    ended: str,
+    usage: Usage,
+    estimated: list[str],
+    service: ServiceReport | None,
+    cost_of: CostOf,
+    duration: float,
+) -> UsageRow:
+    """Return the row of a response whose end was read. Raises TypeError if the entry lacks a field."""
+    counts = {name: getattr(usage, attribute) for name, attribute in COUNTS}
+    known = {name: value for name, value in entry.items() if name in _FIELDS} | counts
+    row = UsageRow(**{**_LOST, "partial": ended in NOT_COMPLETE, **known, "estimated": estimated, "ended": ended})
+    row.status, row.duration = 200, round(duration, 4)
+    if service is not None:
+        row.service_tier, row.stated_cost = service.tier, service.cost
+        row.searches, row.speed = service.searches, service.speed
+    row.cost = _cost(row, usage, service, cost_of)
+    return row
+
+
+def _cost(row: UsageRow, usage: Usage, service: ServiceReport | None, cost_of: CostOf) -> float | None:
+    if row.upstream_model is None:
+        return None
+    cost = cost_of(usage, row.upstream_model, row.provider, service)
+    return min(float(cost), COST_MAX) if cost is not None else None

@@ -13,7 +13,7 @@ from dragoman_server.accounts.usage.begun import begun_entry, lost_row, with_ent
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
-from dragoman_server.accounts.usage.row import UsageRow, row_of
+from dragoman_server.accounts.usage.row import RUNNING, UsageRow, row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.store_urls import POSTGRES
@@ -109,17 +109,22 @@ class UsageBook:
     def add(self, exchange: EndedExchange) -> None:
         """Book an exchange that has ended; with `book_held`, if its receipt is held."""
         if self._sink is not None:
-            if exchange.receipt.is_held:
-                self._held[exchange.receipt.request_id] = row_of(exchange)
-            else:
+            receipt = exchange.receipt
+            if receipt.is_held:
+                self._held[receipt.request_id] = row_of(exchange)
+            elif receipt.runs_on is None:
                 self._sink.add(row_of(exchange))
+            else:
+                self._sink.add_missing(row_of(exchange))  # another process may have read the end
 
     async def book_held(self, request_id: str, *, elsewhere: bool) -> None:
         """Book an exchange that was held, unless another process has. Wait for its row to be written, but not long."""
         row, entry = self._held.pop(request_id, None), self._taken.pop(request_id, None)
         if row is not None and self._sink is not None and not elsewhere:
-            if entry is None:
+            if entry is None and row.ended != RUNNING:
                 self._sink.add(row)
+            elif entry is None:
+                self._sink.add_missing(row)
             else:
                 self._sink.add_missing(with_entry(row, entry))
             await self._sink.flush()
@@ -146,6 +151,12 @@ class UsageBook:
         """Book the exchange of an entry whose process was killed, unless it is booked already."""
         if self._sink is not None:
             self._sink.add_missing(self._lost_row(entry))
+
+    async def add_end(self, row: UsageRow) -> None:
+        """Book the end of a response that its upstream ran, unless it is booked. Wait for that, but not long."""
+        if self._sink is not None:
+            self._sink.add_missing(row)
+            await self._sink.flush()
 
     def _lost_row(self, entry: Json) -> UsageRow:
         return lost_row(entry, self.cost)

@@ -11,12 +11,13 @@ from contextlib import suppress
 
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.options import STDOUT
-from dragoman_server.accounts.usage.row import UsageRow
+from dragoman_server.accounts.usage.row import PROVISIONAL, UsageRow
 from dragoman_server.accounts.usage.sink import RowFile
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _ID = re.compile(rb'\{"time":"[^"]*","id":"([^"]*)"')
 """The beginning of a row, with its id."""
+_IS_PROVISIONAL = re.compile(rb'"ended":"(?:%b)"' % "|".join(PROVISIONAL).encode())
 
 
 class JsonlFile(RowFile):
@@ -47,30 +48,43 @@ class JsonlFile(RowFile):
 
     def write(self, rows: Sequence[UsageRow]) -> None:
         """Append rows in one write, so that lines of several processes do not mix. Raises OSError."""
-        data = b"\n".join([json_dumps(row) for row in rows]) + b"\n"
+        data = _lines(rows)
         if self._path == STDOUT:
             _write_all(self._file, data)
             return
         size = self._lock(len(data))
         try:
-            if size not in (0, self._end) and os.pread(self._file, 1, size - 1) != b"\n":
-                data = b"\n" + data  # a process was killed while it wrote a row
-            _write_all(self._file, data, size)
-            self._end = size + len(data)
+            self._append(data, size)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _append(self, data: bytes, size: int) -> None:
+        """Append lines to the locked file, which has this size."""
+        if size not in (0, self._end) and os.pread(self._file, 1, size - 1) != b"\n":
+            data = b"\n" + data  # a process was killed while it wrote a row
+        _write_all(self._file, data, size)
+        self._end = size + len(data)
 
     def write_missing(self, rows: Sequence[UsageRow]) -> None:
         """Append the rows whose ids the file, or a renamed one, does not have. Raises OSError.
 
-        The other rows of a process may be written meanwhile, but not those of an exchange that was lost.
+        A provisional row does not count if it is to be replaced: readers of the file use the last one.
         """
-        missing = {row.id: row for row in rows}
-        if self._path != STDOUT:
+        if self._path == STDOUT:
+            self.write(rows)
+            return
+        size = self._lock(len(_lines(rows)))
+        try:
+            missing: dict[str, UsageRow] = {}
+            for row in rows:
+                if row.id not in missing or row.ended not in PROVISIONAL:
+                    missing[row.id] = row
             for path in (self._path, *(f"{self._path}.{number}" for number in range(1, self._files + 1))):
                 _forget_written(missing, path)
-        if missing:
-            self.write([*missing.values()])
+            if missing:
+                self._append(_lines([*missing.values()]), size)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file."""
@@ -109,6 +123,10 @@ class JsonlFile(RowFile):
         os.replace(self._path, f"{self._path}.1")
 
 
+def _lines(rows: Sequence[UsageRow]) -> bytes:
+    return b"\n".join([json_dumps(row) for row in rows]) + b"\n"
+
+
 def _forget_written(missing: dict[str, UsageRow], path: str) -> None:
     """Remove those that are in a file. Only a file that was written since they began is read."""
     first = min((row.time for row in missing.values()), default="")
@@ -119,8 +137,11 @@ def _forget_written(missing: dict[str, UsageRow], path: str) -> None:
             for line in lines:
                 # The id follows the time. A line without an end is one that a killed process has not finished.
                 found = _ID.match(line)
-                if found is not None and line.endswith(b"\n"):
-                    missing.pop(found[1].decode(), None)
+                if found is None or not line.endswith(b"\n"):
+                    continue
+                row = missing.get(found[1].decode())
+                if row is not None and (row.ended in PROVISIONAL or _IS_PROVISIONAL.search(line) is None):
+                    del missing[row.id]
     except FileNotFoundError:
         return
 

@@ -14,7 +14,7 @@ from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.postgres_line import PostgresLine
 from dragoman_server.accounts.usage.postgres_schema import COLUMNS
-from dragoman_server.accounts.usage.row import LOST, UsageRow, cost_units
+from dragoman_server.accounts.usage.row import PROVISIONAL, UsageRow, cost_units
 from dragoman_server.accounts.usage.sink import RowFile
 
 log = logging.getLogger("dragoman")
@@ -24,13 +24,14 @@ _AT_ONCE: Final = 10_000
 """Most rows of one statement."""
 _DAY: Final = 86_400
 _INTEGER_MAX: Final = (1 << 63) - 1
+_ENDS: Final = ", ".join(f"'{end}'" for end in PROVISIONAL)
 _INSERT: Final = (
     f"INSERT INTO SCHEMA.usage ({', '.join(COLUMNS)})"
     f" VALUES ({', '.join(f'${number}' for number in range(1, len(COLUMNS) + 1))}) ON CONFLICT (id)"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
-    f" WHERE usage.ended = '{LOST}' AND excluded.ended <> '{LOST}'"
+    f" WHERE usage.ended IN ({_ENDS}) AND excluded.ended NOT IN ({_ENDS})"
 )
-"""A row that is there stays, but for that of an exchange that was taken for lost."""
+"""A row that is there stays, but for that of an exchange that was taken for lost, or whose end was not known."""
 _CLEAN: Final = f"DELETE FROM SCHEMA.usage WHERE id IN (SELECT id FROM SCHEMA.usage WHERE time < $1 LIMIT {_AT_ONCE})"
 
 
@@ -72,7 +73,7 @@ class PostgresTable(RowFile):
                     "usage", schema_name=self._options.prefix, columns=COLUMNS, records=records
                 )
             except UniqueViolationError:
-                # They were committed although the server could not answer, or one was taken for lost.
+                # They were committed although the server could not answer, or one is the end of another row.
                 await db.executemany(self._connection.sql(_INSERT), records)
 
     async def _clean(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
-from dragoman_server.accounts.usage.row import COUNTS, LOST, cost_units
+from dragoman_server.accounts.usage.row import COUNTS, LOST, PROVISIONAL, RUNNING, cost_units
 
 _NEVER = "~"
 """Sorts behind all times."""
@@ -42,7 +42,7 @@ GROUPS: dict[str, Callable[[Json], str]] = {
     "month": lambda row: str(row.get("time", ""))[:7],
 }
 """Name of a dimension → the group of a row in it."""
-NOTES = ("unpriced", "estimated", "partial", "lost")
+NOTES = ("unpriced", "estimated", "partial", "lost", "running")
 """The numbers of exchanges of a sum that have something to note."""
 Groups = tuple[str, ...]
 """The groups of a row: one for each dimension."""
@@ -52,7 +52,8 @@ Groups = tuple[str, ...]
 class Sum:
     """The usage of one group. `estimated` and `partial` are the numbers of exchanges with such counts.
 
-    `lost` is the number of exchanges whose process was killed, `unpriced` that of exchanges with tokens but without a
+    `lost` is the number of exchanges whose process was killed, `running` that of responses that their upstreams run and
+    whose end was not read, `unpriced` that of exchanges with tokens but without a
     price. `cost` is in billionths. An exchange in which several models worked is one of the model that it was sent to;
     the others have only their counts and their cost.
     """
@@ -65,6 +66,7 @@ class Sum:
     estimated: int = 0
     partial: int = 0
     lost: int = 0
+    running: int = 0
 
     def add(self, row: Json) -> None:
         """Add a row."""
@@ -75,6 +77,7 @@ class Sum:
         self.estimated += bool(row.get("estimated"))
         self.partial += bool(row.get("partial"))
         self.lost += row.get("ended") == LOST
+        self.running += row.get("ended") == RUNNING
 
     def add_part(self, part: Json) -> None:
         """Add the counts and the cost of one model of a row."""
@@ -133,10 +136,24 @@ def read_rows(options: UsageOptions, since: str = "", until: str = "", ended: Co
     until = until or _NEVER
     rows: Iterator[Json]
     if options.kind == JSONL:
-        rows = (row for row in _jsonl_rows(options) if since <= row.get("time", "") < until)
+        rows = (row for row in _last_rows(_jsonl_rows(options)) if since <= row.get("time", "") < until)
     else:
         rows = _sqlite_rows(options.file, since, until)
     return (row for row in rows if row.get("ended") in ended) if ended else rows
+
+
+def _last_rows(rows: Iterable[Json]) -> Iterator[Json]:
+    """Return rows without the provisional ones that a later row replaces."""
+    provisional: dict[str, Json] = {}
+    for row in rows:
+        given = row.get("id")
+        if row.get("ended") in PROVISIONAL and type(given) is str:
+            provisional.setdefault(given, row)
+        else:
+            if provisional and type(given) is str:
+                provisional.pop(given, None)
+            yield row
+    yield from provisional.values()
 
 
 def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:

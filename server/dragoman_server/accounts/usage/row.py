@@ -16,9 +16,13 @@ TEXT_MAX = 200
 COST_MAX = 1e9
 """Largest cost of a row: SQLite stores no numbers beyond 64 bits, and readers of JSON may round large ones."""
 LOST = "lost"
-"""The end of an exchange whose process was killed. The other ends are those of a receipt."""
-ENDS = ("completed", "failed", "refused", "rejected", "abandoned", LOST)
-"""The values of `ended`."""
+"""The end of an exchange whose process was killed."""
+RUNNING = "running"
+"""The end of an exchange whose upstream goes on with the response by itself, until a client reads its end."""
+PROVISIONAL = (LOST, RUNNING)
+"""The ends of rows that a row with another end replaces."""
+ENDS = ("completed", "failed", "refused", "rejected", "abandoned", LOST, RUNNING)
+"""The values of `ended`. Those that have no constant are those of a receipt."""
 COUNTS = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
@@ -102,7 +106,7 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         receipt.provider,
         facts.upstream if facts is not None else None,
         short_text(facts.upstream_model) if facts is not None else None,
-        receipt.ended,
+        RUNNING if receipt.runs_on else receipt.ended,
         failure.kind if failure is not None else None,
         short_text(principal.id) if principal is not None else None,
         receipt.status or 0,

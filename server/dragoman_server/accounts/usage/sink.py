@@ -45,7 +45,10 @@ class RowFile(Protocol):
         ...
 
     def write_missing(self, rows: Sequence[UsageRow]) -> None:
-        """Write the rows whose ids the file does not have. A class that inherits this needs a `write` that does so."""
+        """Write the rows whose ids the file does not have, or only in a row that they replace (`row.PROVISIONAL`).
+
+        A class that inherits this needs a `write` that does so.
+        """
         self.write(rows)
 
     def close(self) -> None:
@@ -107,7 +110,7 @@ class RowSink:
         self._wake_up()
 
     def add_missing(self, row: UsageRow) -> None:
-        """Write a row soon, unless the file has one of its id."""
+        """Write a row soon, unless the file has one of its id that it does not replace."""
         self._missing.append(row)
         self._added += 1
         self._wake_up()

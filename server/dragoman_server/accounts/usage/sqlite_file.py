@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 
 from dragoman.wire import json_dumps
-from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
+from dragoman_server.accounts.usage.row import COUNTS, PROVISIONAL, UsageRow, cost_units
 from dragoman_server.accounts.usage.sink import RowFile
 
 VERSION = 4
@@ -34,8 +34,13 @@ _SCHEMA = (
     + ", ".join(f"{name} {_type_of(name)}" + (" PRIMARY KEY" if name == "id" else "") for name in COLUMNS)
     + ") WITHOUT ROWID"
 )
+_ENDS = ", ".join(f"'{end}'" for end in PROVISIONAL)
 # Ids are unique, so a batch that was written in part is not written twice.
-_INSERT = f"INSERT OR IGNORE INTO usage ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_INSERT = (
+    f"INSERT INTO usage ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT (id)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
+    f" WHERE usage.ended IN ({_ENDS}) AND excluded.ended NOT IN ({_ENDS})"
+)
 
 
 class SqliteFile(RowFile):
@@ -78,7 +83,7 @@ class SqliteFile(RowFile):
         db.execute("COMMIT")
 
     def write(self, rows: Sequence[UsageRow]) -> None:
-        """Insert rows in one transaction, without those that are in the file. Raises ValueError."""
+        """Insert rows in one transaction, without those whose end is in the file. Raises ValueError."""
         db = self._db
         assert db is not None
         with _as_value_error(self._path):

@@ -16,6 +16,15 @@ ISSUER_SECONDS: Final = 30 * 86_400
 """Seconds for which an issuer is kept after its last use: as long as OpenAI keeps a response."""
 
 
+RUNS_MAX: Final = 10_000
+"""Most records of running responses that are kept for one client. The oldest is dropped first."""
+RUN_SECONDS: Final = 86_400
+"""Seconds for which the record of a running response is kept. The stores of limits recognise a second settlement for
+an hour more (`claim.KEPT_MS`)."""
+TAKEN_SECONDS: Final = 60
+"""Seconds for which the record that a process has taken is not another's."""
+
+
 class RetryClaim(NamedTuple):
     """The fields of a process's `RetryCounts`, and the `share` and `least` of its `RetryBudget`."""
 
@@ -38,7 +47,7 @@ class Answer(NamedTuple):
 
 
 class RoutingStore(Protocol):
-    """Bounds, retries and issuers that processes share. Each method raises StoreError."""
+    """Bounds, retries, issuers and running responses that processes share. Each method raises StoreError."""
 
     async def open(self) -> None:
         """Make the store usable. A store on another machine need not be reachable yet."""
@@ -61,4 +70,16 @@ class RoutingStore(Protocol):
 
     async def find_issuer(self, owner: str, response: str) -> str | None:
         """Return the issuer of a response, which is kept for `ISSUER_SECONDS` more; None if it is not known."""
+        ...
+
+    async def keep_run(self, owner: str, response: str, record: str) -> None:
+        """Keep the record of a running response of a client for `RUN_SECONDS`."""
+        ...
+
+    async def take_run(self, owner: str, response: str) -> str | None:
+        """Return the record of a running response; None without one, and for `TAKEN_SECONDS` after it was taken."""
+        ...
+
+    async def end_run(self, owner: str, response: str) -> None:
+        """Remove the record of a running response."""
         ...

@@ -66,6 +66,10 @@ class RedisRoutingStore:
         name = f"{{{self._prefix}:issuers:{owner}}}"
         return name, f"{name}:used"
 
+    def _runs_of(self, owner: str) -> tuple[str, str]:
+        name = f"{{{self._prefix}:issuers:{owner}}}:runs"
+        return name, f"{name}:begun"
+
     async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
         await self._redis.run(scripts.KEEP_ISSUER, self._keys_of(owner), (self._now(), response, issuer))
@@ -74,3 +78,16 @@ class RedisRoutingStore:
         """Return the issuer of a response; None if it is not known."""
         found: str | None = await self._redis.run(scripts.FIND_ISSUER, self._keys_of(owner), (self._now(), response))
         return found
+
+    async def keep_run(self, owner: str, response: str, record: str) -> None:
+        """Keep the record of a running response."""
+        await self._redis.run(scripts.KEEP_RUN, self._runs_of(owner), (self._now(), response, record))
+
+    async def take_run(self, owner: str, response: str) -> str | None:
+        """Return the record of a running response; None without one, or if it is taken."""
+        found: str | None = await self._redis.run(scripts.TAKE_RUN, self._runs_of(owner), (self._now(), response))
+        return found
+
+    async def end_run(self, owner: str, response: str) -> None:
+        """Remove the record of a running response."""
+        await self._redis.run(scripts.END_RUN, self._runs_of(owner), (self._now(), response))

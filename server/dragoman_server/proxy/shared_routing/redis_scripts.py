@@ -6,7 +6,14 @@ hash tag, so that a cluster can run it; those of issuers have a hash tag for eac
 
 from __future__ import annotations
 
-from dragoman_server.proxy.shared_routing.interface import ISSUER_SECONDS, ISSUERS_MAX, LEASE
+from dragoman_server.proxy.shared_routing.interface import (
+    ISSUER_SECONDS,
+    ISSUERS_MAX,
+    LEASE,
+    RUN_SECONDS,
+    RUNS_MAX,
+    TAKEN_SECONDS,
+)
 from dragoman_server.proxy.shared_routing.law import WINDOW
 
 _COMMON = f"""
@@ -125,22 +132,21 @@ Return the number of processes, the retries, and the fields of each `Grant`. A p
 is the end of its lease, and the fields of `Holder`.
 """
 
-KEEP_ISSUER = (
-    _COMMON
-    + """
+_KEEP = """
 redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 redis.call('ZADD', KEYS[2], text(now), ARGV[2])
-local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now - ISSUER_MS), 'LIMIT', 0, 100)
-local more = redis.call('ZCARD', KEYS[2]) - #old - ISSUERS_MAX
+local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now - KEPT_MS), 'LIMIT', 0, 100)
+local more = redis.call('ZCARD', KEYS[2]) - #old - MOST
 if more > 0 then old = redis.call('ZRANGE', KEYS[2], 0, #old + more - 1) end
 for _, response in ipairs(old) do
-  redis.call('HDEL', KEYS[1], response)
+  redis.call('HDEL', KEYS[1], response, response .. ':taken')
   redis.call('ZREM', KEYS[2], response)
 end
-redis.call('PEXPIRE', KEYS[1], text(ISSUER_MS))
-redis.call('PEXPIRE', KEYS[2], text(ISSUER_MS))
+redis.call('PEXPIRE', KEYS[1], text(KEPT_MS))
+redis.call('PEXPIRE', KEYS[2], text(KEPT_MS))
 """
-)
+
+KEEP_ISSUER = _COMMON + "local KEPT_MS, MOST = ISSUER_MS, ISSUERS_MAX" + _KEEP
 """KEYS: a client's issuers by response, and the responses by their last use. ARGV: now, response, issuer."""
 
 FIND_ISSUER = (
@@ -155,3 +161,27 @@ return redis.call('HGET', KEYS[1], ARGV[2])
 """
 )
 """KEYS: as of `KEEP_ISSUER`. ARGV: now, response. Return the issuer, or nothing."""
+
+_RUNS = f"local KEPT_MS, MOST, TAKEN_MS = {RUN_SECONDS * 1000}, {RUNS_MAX}, {TAKEN_SECONDS * 1000}"
+
+KEEP_RUN = _COMMON + _RUNS + _KEEP
+"""KEYS: a client's records by response, and the responses by their beginning. ARGV: now, response, record."""
+
+TAKE_RUN = (
+    _COMMON
+    + _RUNS
+    + """
+local begun = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or 0)
+local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[2] .. ':taken') or 0)
+if begun <= now - KEPT_MS or taken > now - TAKEN_MS then return false end
+redis.call('HSET', KEYS[1], ARGV[2] .. ':taken', text(now))
+return redis.call('HGET', KEYS[1], ARGV[2])
+"""
+)
+"""KEYS: as of `KEEP_RUN`. ARGV: now, response. Return the record, or nothing."""
+
+END_RUN = """
+redis.call('HDEL', KEYS[1], ARGV[2], ARGV[2] .. ':taken')
+redis.call('ZREM', KEYS[2], ARGV[2])
+"""
+"""KEYS, ARGV: as of `TAKE_RUN`."""

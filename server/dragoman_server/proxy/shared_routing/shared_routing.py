@@ -40,7 +40,7 @@ The store may have lost its data; by then, all processes have reported what they
 
 
 class SharedRouting:
-    """The places, retries and issuers of `routing`, shared through `store`.
+    """The places, retries, issuers and running responses of `routing`, shared through `store`.
 
     Args:
         routing: The state of the providers in this process.
@@ -84,7 +84,7 @@ class SharedRouting:
         """Begin, if that has not happened. Must be called in the event loop."""
         if self._task is None:
             self._routing.share_bounds(self._budget, self._slots_of)
-            self._routing.issuers.shared = self
+            self._routing.issuers.shared = self._routing.running.shared = self
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -195,6 +195,26 @@ class SharedRouting:
         if provider is None or _place(provider.base_url) != place:
             return None
         return Issuer(name, provider.base_url, key)
+
+    # --- running responses -------------------------------------------------------------------------------------------
+
+    async def keep_run(self, owner: bytes, response: bytes, record: bytes) -> bool:
+        """Keep the record of a running response for all processes. Return False if the store fails."""
+
+        async def keep() -> bool:
+            await self._store.keep_run(owner.hex(), response.hex(), record.decode())
+            return True
+
+        return await self._guarded(keep) is True
+
+    async def take_run(self, owner: bytes, response: bytes) -> bytes | None:
+        """Return the record of a running response that no process has taken."""
+        found = await self._guarded(lambda: self._store.take_run(owner.hex(), response.hex()))
+        return found.encode() if found is not None else None
+
+    async def end_run(self, owner: bytes, response: bytes) -> None:
+        """Remove the record of a running response."""
+        await self._guarded(lambda: self._store.end_run(owner.hex(), response.hex()))
 
     async def _guarded(self, call: Callable[[], Awaitable[T]]) -> T | None:
         """Call the store, and return its answer; None if it fails."""

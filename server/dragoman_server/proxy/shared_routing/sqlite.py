@@ -10,6 +10,9 @@ from dragoman_server.proxy.shared_routing.interface import (
     ISSUER_SECONDS,
     ISSUERS_MAX,
     LEASE,
+    RUN_SECONDS,
+    RUNS_MAX,
+    TAKEN_SECONDS,
     Answer,
     RetryClaim,
 )
@@ -18,6 +21,7 @@ from dragoman_server.proxy.sqlite_calls import SqliteCalls
 from dragoman_server.routing.shared_slots import Grant, PlaceClaim
 
 _LEASE_MS, _ISSUER_MS = int(LEASE * 1000), ISSUER_SECONDS * 1000
+_RUN_MS, _TAKEN_MS = RUN_SECONDS * 1000, TAKEN_SECONDS * 1000
 MIGRATIONS = (
     """
     CREATE TABLE processes (process TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
@@ -36,6 +40,14 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     CREATE INDEX issuers_by_use ON issuers (owner, used);
     CREATE INDEX issuers_by_time ON issuers (used);
+    """,
+    """
+    CREATE TABLE runs (
+        owner TEXT NOT NULL, response TEXT NOT NULL, record TEXT NOT NULL, begun INTEGER NOT NULL,
+        taken INTEGER NOT NULL, PRIMARY KEY (owner, response)
+    ) WITHOUT ROWID;
+    CREATE INDEX runs_by_age ON runs (owner, begun);
+    CREATE INDEX runs_by_time ON runs (begun);
     """,
 )
 """Scripts that bring a file from each version of the schema to the next."""
@@ -79,11 +91,7 @@ class SqliteRoutingStore:
             now = self._now()
             db.execute("DELETE FROM issuers WHERE used <= ?", (now - _ISSUER_MS,))
             db.execute("INSERT OR REPLACE INTO issuers VALUES (?, ?, ?, ?)", (owner, response, issuer, now))
-            (number,) = db.execute("SELECT count(*) FROM issuers WHERE owner = ?", (owner,)).fetchone()
-            if number > ISSUERS_MAX:
-                oldest = "SELECT response FROM issuers WHERE owner = ? ORDER BY used, response LIMIT ?"
-                rows = db.execute(oldest, (owner, number - ISSUERS_MAX)).fetchall()
-                db.executemany("DELETE FROM issuers WHERE owner = ? AND response = ?", [(owner, *row) for row in rows])
+            _drop_oldest(db, "issuers", "used", owner, ISSUERS_MAX)
 
         await self._file.run(work)
 
@@ -97,6 +105,48 @@ class SqliteRoutingStore:
             return row[0] if row is not None else None
 
         return await self._file.run(work)
+
+    async def keep_run(self, owner: str, response: str, record: str) -> None:
+        """Keep the record of a running response."""
+
+        def work(db: sqlite3.Connection) -> None:
+            now = self._now()
+            db.execute("DELETE FROM runs WHERE begun <= ?", (now - _RUN_MS,))
+            db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, 0)", (owner, response, record, now))
+            _drop_oldest(db, "runs", "begun", owner, RUNS_MAX)
+
+        await self._file.run(work)
+
+    async def take_run(self, owner: str, response: str) -> str | None:
+        """Return the record of a running response; None without one, or if it is taken."""
+
+        def work(db: sqlite3.Connection) -> str | None:
+            now = self._now()
+            query = (
+                "UPDATE runs SET taken = ? WHERE owner = ? AND response = ? AND begun > ? AND taken <= ?"
+                " RETURNING record"
+            )
+            row = db.execute(query, (now, owner, response, now - _RUN_MS, now - _TAKEN_MS)).fetchone()
+            return row[0] if row is not None else None
+
+        return await self._file.run(work)
+
+    async def end_run(self, owner: str, response: str) -> None:
+        """Remove the record of a running response."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM runs WHERE owner = ? AND response = ?", (owner, response))
+
+        await self._file.run(work)
+
+
+def _drop_oldest(db: sqlite3.Connection, table: str, time: str, owner: str, most: int) -> None:
+    """Keep `most` rows of a client in a table of responses."""
+    (number,) = db.execute(f"SELECT count(*) FROM {table} WHERE owner = ?", (owner,)).fetchone()
+    if number > most:
+        oldest = f"SELECT response FROM {table} WHERE owner = ? ORDER BY {time}, response LIMIT ?"
+        rows = db.execute(oldest, (owner, number - most)).fetchall()
+        db.executemany(f"DELETE FROM {table} WHERE owner = ? AND response = ?", [(owner, *row) for row in rows])
 
 
 def _claim(db: sqlite3.Connection, process: str, claim: PlaceClaim, now: int) -> Grant:

@@ -97,7 +97,7 @@ def test_csv_has_all_columns(config: str, capsys: pytest.CaptureFixture[str]) ->
     assert (status, err) == (0, "")
     assert out == (
         "model,key,exchanges,input,cache_read,cache_write,cache_write_1h,output,reasoning,searches,cost,unpriced,"
-        "estimated,partial,lost\nm,ada,1,1000,0,0,0,10,0,0,0.500000000,0,0,0,0\n"
+        "estimated,partial,lost,running\nm,ada,1,1000,0,0,0,10,0,0,0.500000000,0,0,0,0,0\n"
     )
 
 

@@ -34,7 +34,7 @@ async def test_the_end_settles_what_was_reserved() -> None:
     draft = drafted(payload=request(CHAT) | {"max_completion_tokens": 1000})
     draft.target = gateway.services.router.resolve("m", CHAT)
     await limit(scope, draft)
-    assert scope.is_counted
+    assert scope.claim is not None
     state = accounts._store._accounts[record.id].state  # type: ignore[attr-defined]
     assert [*state.held.values()] == [1000]
     scope.translation.context.usage = Usage(input_total=40, output_total=2)
@@ -54,14 +54,14 @@ async def test_above_the_limit_a_request_is_rejected_and_not_counted() -> None:
     scope.caller = scope.caller._replace(key=record)
     with pytest.raises(DragomanError) as caught:
         await limit(scope, drafted())
-    assert (caught.value.failure.status, scope.is_counted) == (429, False)
+    assert (caught.value.failure.status, scope.claim) == (429, None)
     await gateway.close()
 
 
 async def test_a_client_without_a_key_has_no_limits() -> None:
     scope = translated(scope_of(Receipt("req_1", Dialect.CHAT, 7)))
     await limit(scope, drafted())
-    assert not scope.is_counted
+    assert scope.claim is None
 
 
 async def test_a_body_that_passes_through_is_estimated() -> None:

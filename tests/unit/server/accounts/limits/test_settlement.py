@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dragoman import Usage
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.limits.settlement import cancellation_of, settlement_of, tokens_of
+from dragoman_server.accounts.limits.settlement import (
+    cancellation_of,
+    changes_of_end,
+    claim_of_end,
+    kept_claim,
+    settlement_of,
+    tokens_of,
+)
 from support.named_keys import made
 
 _, RECORD = made(
@@ -63,3 +71,12 @@ def test_a_cancellation_takes_everything_back() -> None:
 def test_tokens_are_those_of_prompt_and_reply() -> None:
     assert tokens_of(Usage(100, 40, 10, 50, 20)) == 150
     assert tokens_of(Usage()) == 0
+
+
+def test_the_end_of_a_response_that_runs_on_counts_the_rest_in_any_process() -> None:
+    claim = claim_of_end(json_loads(json_dumps(kept_claim(GRANTED))))
+    assert (claim.key, claim.lease, claim.periods) == (CLAIM.key, "1:end", CLAIM.periods)
+    assert claim.limits == replace(CLAIM.limits, concurrent=0)
+    assert not claim.granted
+    assert changes_of_end(claim, 10, 5) == (0, 3, -4)
+    assert changes_of_end(claim, 10, None) == (0, 3, 0)

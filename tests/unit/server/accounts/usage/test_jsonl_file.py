@@ -192,3 +192,23 @@ def test_standard_output_is_possible(capfd: pytest.CaptureFixture[str]) -> None:
     file.write([row(1)])
     file.close()
     assert capfd.readouterr().out == '{"n":1}\n'
+
+
+@pytest.mark.parametrize("provisional", ["lost", "running"])
+def test_an_end_follows_a_provisional_row_and_nothing_follows_an_end(
+    tmp_path: Path, booked: Callable[..., Any], provisional: str
+) -> None:
+    """Each order of the three has the same result, in one file and in renamed ones."""
+    path = tmp_path / "u.jsonl"
+    first, end = booked(1, ended=provisional), booked(1)
+    for most in (1, 100_000):
+        file = JsonlFile(str(path), most, 9)
+        file.open()
+        for rows in ([first], [first], [end, first], [end], [first]):
+            file.write_missing(rows)
+        file.close()
+        files = sorted(tmp_path.glob("u.jsonl*"), reverse=True)
+        found = [json.loads(line)["ended"] for each in files for line in each.read_text().splitlines()]
+        assert found == [provisional, "completed"]
+        for each in files:
+            each.unlink()

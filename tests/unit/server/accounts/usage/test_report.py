@@ -45,6 +45,7 @@ def test_rows_of_both_files_have_the_same_sums(tmp_path: Path, booked: Callable[
         "estimated": 1,
         "partial": 1,
         "lost": 0,
+        "running": 0,
     }
     assert (found[("",)].exchanges, found[("",)].lost) == (4, 1)
     lost = sums(read_rows(options, ended=("lost",)), ("ended", "key"))
@@ -210,3 +211,22 @@ def test_a_row_with_values_of_other_types_is_reported(tmp_path: Path, fields: di
     path.write_text(json.dumps({"time": "2026-01-01T00:00:00Z", "model": "m", "output": 1} | fields) + "\n", "utf-8")
     with pytest.raises(ValueError, match="line 1 is not a row of usage"):
         sums(read_rows(UsageOptions("jsonl", str(path))), ("model", "key"))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_the_end_of_a_running_response_replaces_its_row(kind: str, tmp_path: Path, booked: Callable[..., Any]) -> None:
+    path = str(tmp_path / "u")
+    file = JsonlFile(path, 1000, 9) if kind == "jsonl" else SqliteFile(path, 0)
+    file.open()
+    for number in (1, 2):
+        file.write_missing([booked(number, ended="running")])
+    file.write([booked(3)])
+    for _ in range(2):
+        file.write_missing([booked(1, ended="completed")])
+    file.write_missing([booked(1, ended="running")])
+    file.close()
+    found = sums(read_rows(UsageOptions(kind, path, files=9)), ("ended",))
+    assert {end: (each.exchanges, each.running) for (end,), each in found.items()} == {
+        "completed": (2, 0),
+        "running": (1, 1),
+    }

@@ -24,8 +24,8 @@ def test_a_line_for_each_group(booked: Callable[..., Any]) -> None:
     rows = [vars(booked(1, cost=Decimal("0.1"))), vars(booked(2, cost=None, ended="failed", estimated=("reasoning",)))]
     assert written(("key", "model"), sums(rows, ("key", "model"))) == (
         "key,model,exchanges,input,cache_read,cache_write,cache_write_1h,output,reasoning,searches,cost,unpriced,"
-        "estimated,partial,lost\n"
-        "team,claude,2,200,20,0,0,14,6,0,0.100000000,1,1,1,0\n"
+        "estimated,partial,lost,running\n"
+        "team,claude,2,200,20,0,0,14,6,0,0.100000000,1,1,1,0,0\n"
     )
 
 
@@ -44,11 +44,11 @@ def test_other_texts_stay_as_they_are() -> None:
     names = ('a "b", c', "a-b=c@d+e", "Grüße 東", "")
     [_, *lines] = csv.reader(io.StringIO(written(("tag",), {(name,): Sum() for name in names}), newline=""))
     assert [line[0] for line in lines] == [*names]
-    assert all(len(line) == len(COUNT_NAMES) + 8 for line in lines)
+    assert all(len(line) == len(COUNT_NAMES) + 9 for line in lines)
 
 
 @pytest.mark.parametrize(
     ("units", "text"), [(0, "0.000000000"), (1, "0.000000001"), (12_345_678_901, "12.345678901"), (-5, "-0.000000005")]
 )
 def test_a_cost_is_exact_and_has_no_exponent(units: int, text: str) -> None:
-    assert f",{text},0,0,0,0\n" in written(("tag",), {("a",): Sum(cost=units)})
+    assert f",{text},0,0,0,0,0\n" in written(("tag",), {("a",): Sum(cost=units)})

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.accounts.limits.claim import KEPT_MS
 from dragoman_server.proxy.shared_routing import interface, redis_scripts, sqlite
-from dragoman_server.proxy.shared_routing.interface import ISSUER_SECONDS, LEASE, Answer, RetryClaim, RoutingStore
+from dragoman_server.proxy.shared_routing.interface import (
+    ISSUER_SECONDS,
+    LEASE,
+    RUN_SECONDS,
+    TAKEN_SECONDS,
+    Answer,
+    RetryClaim,
+    RoutingStore,
+)
 from dragoman_server.routing.shared_slots import Grant, PlaceClaim
 from support.redis_server import RedisServer, redis_server
 from support.routing_stores import KINDS, NO_RETRIES, opened
@@ -158,3 +167,48 @@ async def test_a_client_has_so_many_issuers_at_most(
         await store.keep_issuer("bb", "0", "west")
         assert [await store.find_issuer("aa", str(number)) for number in range(5)] == [None, None, *["east"] * 3]
         assert await store.find_issuer("bb", "0") == "west"
+
+
+async def test_a_running_response_is_taken_by_one_process(store: RoutingStore, clock: Clock) -> None:
+    await store.keep_run("aa", "01", '{"row":1}')
+    assert await store.take_run("bb", "01") is None
+    assert await store.take_run("aa", "02") is None
+    assert [await store.take_run("aa", "01") for _ in range(2)] == ['{"row":1}', None]
+    clock.now += TAKEN_SECONDS + 1  # the process that has taken it was killed
+    assert [await store.take_run("aa", "01") for _ in range(2)] == ['{"row":1}', None]
+    await store.end_run("aa", "01")
+    clock.now += TAKEN_SECONDS + 1
+    assert await store.take_run("aa", "01") is None
+
+
+async def test_a_running_response_is_forgotten_after_its_time(store: RoutingStore, clock: Clock) -> None:
+    await store.keep_run("aa", "01", "one")
+    await store.keep_run("aa", "02", "two")
+    clock.now += RUN_SECONDS - 10
+    assert await store.take_run("aa", "01") == "one"
+    clock.now += 11
+    assert await store.take_run("aa", "02") is None
+    await store.keep_run("aa", "03", "three")
+    assert await store.take_run("aa", "03") == "three"
+
+
+def test_a_second_settlement_is_recognised_for_longer() -> None:
+    assert RUN_SECONDS * 1000 + TAKEN_SECONDS * 1000 < KEPT_MS
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_a_client_has_so_many_running_responses_at_most(
+    kind: str, clock: Clock, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "RUNS_MAX", 3)
+    most = f", {interface.RUNS_MAX}, "
+    assert most in redis_scripts.KEEP_RUN
+    monkeypatch.setattr(redis_scripts, "KEEP_RUN", redis_scripts.KEEP_RUN.replace(most, ", 3, "))
+    url = request.getfixturevalue("redis").url if kind == "redis" else ""
+    async with opened(kind, clock, tmp_path, url) as store:
+        for number in range(5):
+            await store.keep_run("aa", str(number), "one")
+            clock.now += 1
+        await store.keep_run("bb", "0", "two")
+        assert [await store.take_run("aa", str(number)) for number in range(5)] == [None, None, *["one"] * 3]
+        assert await store.take_run("bb", "0") == "two"
