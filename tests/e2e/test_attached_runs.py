@@ -296,6 +296,26 @@ async def open_stream(up: Up, url: str, client: Direction) -> tuple[str, list[by
         return reply.headers[RESUME], seen
 
 
+async def resume(up: Up, url: str, client: Direction, stream_id: str, after: int) -> list[bytes]:
+    """Resume a stream after an event, once this process has taken it. Return the rest."""
+    rest: list[bytes] = []
+
+    async def resumed() -> bool:
+        nonlocal rest
+        headers = {RESUME: f"{stream_id}.{after}"}
+        async with up.session.post(url + client.path, json=client.body, headers=headers) as reply:
+            if reply.status != 200:
+                return False
+            try:
+                rest = frames_of(await reply.read())
+            except aiohttp.ClientError:
+                return False
+            return True
+
+    await until_true(resumed, 90)
+    return rest
+
+
 @KINDS
 @pytest.mark.parametrize("state", ["gateway", "upstream"])
 async def test_another_process_goes_on_with_streams(kind: str, state: str, tmp_path: Path) -> None:
@@ -310,22 +330,7 @@ async def test_another_process_goes_on_with_streams(kind: str, state: str, tmp_p
                 await killed.process.wait()
             texts = set()
             for client, stream_id, seen in begun:
-                rest: list[bytes] = []
-
-                async def resumed(client: Direction = client, stream_id: str = stream_id, at: int = len(seen)) -> bool:
-                    """Resume it after the last event that was seen, once this process has taken it."""
-                    nonlocal rest
-                    headers = {RESUME: f"{stream_id}.{at - 1}"}
-                    async with up.session.post(there + client.path, json=client.body, headers=headers) as reply:
-                        if reply.status != 200:
-                            return False
-                        try:
-                            rest = frames_of(await reply.read())
-                        except aiohttp.ClientError:
-                            return False
-                        return True
-
-                await until_true(resumed, 90)
+                rest = await resume(up, there, client, stream_id, len(seen) - 1)
                 frames = [*seen, *rest]
                 assert [client.is_last(frame) for frame in frames] == [False] * (len(frames) - 1) + [True]
                 ids = [line for frame in frames for line in frame.split(b"\n") if line.startswith(b"id: ")]
@@ -372,21 +377,7 @@ async def passes_on(up: Up) -> None:
         assert frames[: len(seen)] == seen
         assert [data_of(frame)["sequence_number"] for frame in frames] == list(range(len(frames)))
         assert frames[-1].startswith(b"event: response.completed\n")
-        rest: list[bytes] = []
-
-        async def resumed() -> bool:
-            nonlocal rest
-            headers = {RESUME: f"{stream_id}.{len(read) - 1}"}
-            async with up.session.post(there + client.path, json=client.body, headers=headers) as reply:
-                if reply.status != 200:
-                    return False
-                try:
-                    rest = frames_of(await reply.read())
-                except aiohttp.ClientError:
-                    return False
-                return True
-
-        await until_true(resumed, 90)
+        rest = await resume(up, there, client, stream_id, len(read) - 1)
         assert client.is_last(rest[-1])
         assert up.cancelled == []
         assert set(up.posts.values()) == {1}
