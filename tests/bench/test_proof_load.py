@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def test_fewer_streams_than_files_allow_are_opened_with_a_remark(monkeypatch: py
     monkeypatch.setattr(sizes, "open_files_limit", lambda: 128)
     with pytest.raises(TooFewFiles, match="raise it"):
         fitting(10_000, 1)
+
+
+def test_a_stream_without_a_client_has_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "open_files_limit", lambda: 20_000)
+    assert fitting(20_000, 2)[0] == 19_275
+    assert fitting(20_000, 2, detached=1_500) == (20_000, "")
+    assert fitting(10_000, 1, detached=200) == (10_000, "")
+
+
+@pytest.mark.whole
+async def test_streams_whose_clients_have_left_are_complete() -> None:
+    outcome = await SCENARIOS["open-2"](replace(SAMPLE, detached=10))
+    assert outcome.held, lines(outcome)
+    assert "10 are runs" in outcome.about
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -18,6 +18,7 @@ from dragoman_proof.load.outcome import Outcome
 from dragoman_proof.load.reading import slow, stopped
 from dragoman_proof.load.report import lines, save
 from dragoman_proof.load.sizes import SAMPLE, Size, TooFewFiles
+from dragoman_proof.load.stored_chunks import stored_chunks
 
 SCENARIOS: dict[str, Callable[[Size], Awaitable[Outcome]]] = {
     "stopped": stopped,
@@ -27,6 +28,7 @@ SCENARIOS: dict[str, Callable[[Size], Awaitable[Outcome]]] = {
     "open-1": partial(open_streams, workers=1),
     "open-2": partial(open_streams, workers=2),
     "neighbours": neighbours,
+    **{f"stored-{kind}": partial(stored_chunks, kind=kind) for kind in ("memory", "sqlite", "redis")},
 }
 FOLDER = Path("bench/results/load")
 
@@ -35,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--scenarios", default="all", metavar="A,B", help=f"of {', '.join(SCENARIOS)} (default all)")
     parser.add_argument("--streams", type=int, metavar="N", help=f"of open-1 and open-2 (default {Size().open})")
+    parser.add_argument(
+        "--detached", type=int, default=0, metavar="N", help="of these streams, runs whose client has left (default 0)"
+    )
     parser.add_argument("--sample", action="store_true", help="small numbers, and counts only: what CI runs")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="DIR", help="(default %(default)s)")
 
@@ -48,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     size = SAMPLE if options.sample else Size()
     if options.streams is not None:
         size = replace(size, open=options.streams)
+    size = replace(size, detached=options.detached)
     outcomes: list[Outcome] = []
     for name in names:
         try:

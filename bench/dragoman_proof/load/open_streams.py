@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from dragoman_bench.load import get_json
+from dragoman_bench.load import Load, get_json
 from dragoman_bench.wire import ENDLESS, Script
+from dragoman_proof.load.clients import Clients
 from dragoman_proof.load.outcome import Outcome
-from dragoman_proof.load.rig import Stage, Usage, stage
+from dragoman_proof.load.rig import RESUME, RUNS, SQLITE, Stage, Usage, stage
 from dragoman_proof.load.sizes import Size, fitting
 
 _PACE_MS = 4000
@@ -32,33 +34,49 @@ _WITHIN = 1800.0
 
 async def open_streams(size: Size, workers: int = 1) -> Outcome:
     """Open many streams, measure while all are open, then let them end."""
-    count, remark = fitting(size.open, workers)
+    detached = size.detached
+    count, remark = fitting(size.open, workers, detached=detached)
     several = f"{workers} workers" if workers > 1 else "one worker"
-    outcome = Outcome(f"open-{workers}", f"{count:,} open streams through {several}, a delta each {_PACE_MS // 1000} s")
+    mix = f", of which {detached:,} are runs whose client has left" if detached else ""
+    outcome = Outcome(
+        f"open-{workers}", f"{count:,} open streams through {several}, a delta each {_PACE_MS // 1000} s{mix}"
+    )
     outcome.remarks += [remark] if remark else []
-    shares = _shares(count)
+    shares = _shares(count - detached)
     scripts = [Script(ENDLESS, _PACE_MS, 32 + number) for number in range(len(shares))]
     models = {f"part{number}": script.model for number, script in enumerate(scripts)}
-    async with stage({**models, "rest": "*"}, workers=workers) as running:
+    left = Script(ENDLESS, _PACE_MS, 32 + len(shares))
+    models |= {"left": left.model} if detached else {}
+    more = RUNS + SQLITE if detached else ""
+    async with stage({**models, "rest": "*"}, workers=workers, more=more) as running:
         empty = running.used()
         series = [_point(running, 0, empty)]
+        if detached:
+            await _leave(running, left, detached, outcome)
+            series.append(_point(running, detached, running.used()))
         async with _holders(running, shares, scripts, outcome) as holders:
             for holder, share in zip(holders, shares, strict=True):
                 await holder.begin()
                 series.append(_point(running, series[-1]["streams"] + share, running.used()))
             opened = running.used()
-            sent = await _events(running, len(shares))
+            sent = await _events(running, models)
             lag = await _lag(running, size)
-            done, sent = running.used(), await _events(running, len(shares)) - sent
-            for number in range(len(shares)):
-                await get_json(running.upstreams[f"part{number}"].url, "/bench/finish")
+            done, sent = running.used(), await _events(running, models) - sent
+            for name in models:
+                await get_json(running.upstreams[name].url, "/bench/finish")
             counts = [await holder.end() for holder in holders]
         rows = await running.booked_all(count)
+        ends = Counter(row["ended"] for row in running.rows())
         after = running.used()
     _report(outcome, count, [empty, opened, done, after], sent, series)
     outcome.figures["health_ms"] = lag
     streams, errors = sum(part["streams"] for part in counts), [part["errors"] for part in counts if part["errors"]]
-    outcome.check("all streams are complete", streams == count and not errors, f"{streams} of {count}, {errors or ''}")
+    attached = count - detached
+    found = f"{streams} of {attached}, {errors or ''}"
+    outcome.check("all streams are complete", streams == attached and not errors, found)
+    if detached:
+        outcome.figures["detached"] = detached
+        outcome.check("streams without a client are complete", ends == {"completed": count}, dict(ends))
     once = len(rows) == count and set(rows.values()) == {1}
     outcome.check("each is booked once", once, f"{len(rows)} rows")
     if size.timed:
@@ -94,8 +112,18 @@ def _report(outcome: Outcome, count: int, used: Sequence[Usage], sent: int, seri
     }
 
 
-async def _events(running: Stage, parts: int) -> int:
-    return sum([(await running.stats(f"part{number}"))["events"] for number in range(parts)])
+async def _events(running: Stage, upstreams: Iterable[str]) -> int:
+    return sum([(await running.stats(name))["events"] for name in upstreams])
+
+
+async def _leave(running: Stage, script: Script, count: int, outcome: Outcome) -> None:
+    """Open streams that go on without their clients, and leave them."""
+    clients = Clients(running, script)
+    clients.load = Load(replace(running.plan(script), headers=RESUME))
+    await clients.open(count)
+    begun = clients.open_streams
+    clients.cut()
+    outcome.check("all streams without a client begin", begun == count, f"{begun} of {count}")
 
 
 async def _lag(running: Stage, size: Size) -> dict[str, float]:

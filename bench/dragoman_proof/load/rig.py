@@ -42,6 +42,21 @@ write = {write}
 kind = "jsonl"
 path = "{usage}"
 {providers}"""
+RESUME = {"x-dragoman-resume": "true"}
+"""The header of a stream that goes on without its client: a run."""
+RUNS = """
+[server.resume]
+seconds = 3600
+streams = 100000
+streams_per_client = 100000
+total_bytes = 1_000_000_000
+"""
+"""The configuration that allows such streams. Several workers share them in a store."""
+SQLITE = """
+[state]
+kind = "sqlite"
+path = "{folder}/responses.db"
+"""
 _PROVIDER = """
 [providers.{name}]
 dialect = "chat"
@@ -129,10 +144,11 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    models: dict[str, str], *, workers: int = 1, write: float = 60.0, pinned: bool = True
+    models: dict[str, str], *, workers: int = 1, write: float = 60.0, pinned: bool = True, more: str = ""
 ) -> AsyncIterator[Stage]:
     """Start an upstream for each name in `models` (name: pattern of its models), and a gateway before them.
 
+    `more` is added to the gateway's configuration; `{folder}` in it is the folder of the scenario's files.
     With `pinned` a gateway of one worker has the last core for itself. Raises `StartError` and `RigError`.
     """
     core, _ = divided_cores() if pinned and workers == 1 else (None, frozenset[int]())
@@ -145,6 +161,7 @@ async def stage(
         )
         usage = folder / "usage.jsonl"
         text = _CONFIG.format(port=port, workers=workers, write=write, usage=usage, providers=providers)
+        text += more.replace("{folder}", str(folder))
         command, env = own_module("dragoman_server", "serve", "--quiet", "{folder}/config.toml")
         started = await launch(command, port, core, env=env, files={"config.toml": text}, ready="/health")
         stack.push_async_callback(started.stop)

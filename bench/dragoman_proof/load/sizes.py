@@ -22,6 +22,8 @@ class Size:
     leaving: int = 5000
     churned: int = 20_000
     open: int = 20_000
+    detached: int = 0
+    """The number of these streams whose client has left: they are runs, which end without it."""
     steady: int = 100
     write: float = 20.0
     """The gateway's `timeouts.write` where clients stop reading."""
@@ -41,16 +43,17 @@ class TooFewFiles(ValueError):
     """The limit of open files does not allow the load."""
 
 
-def fitting(streams: int, workers: int, *, least: int = 1) -> tuple[int, str]:
+def fitting(streams: int, workers: int, *, least: int = 1, detached: int = 0) -> tuple[int, str]:
     """Return how many of `streams` open streams the limit of open files allows, and a remark if it is fewer.
 
-    A worker has two files per stream, and connections are not spread evenly: with several workers, 3 % is left
-    for that. Raises TooFewFiles if fewer than `least` fit.
+    A worker has two files per stream, and one for each of the `detached` ones, which are among them. Connections are
+    not spread evenly: with several workers, 3 % is left for that. Raises TooFewFiles if fewer than `least` fit.
     """
     limit = open_files_limit()
-    room = (limit - _SPARE_FILES) // 2 * workers
+    files = (limit - _SPARE_FILES) * workers
     if workers > 1:
-        room = room * 97 // 100
+        files = files * 97 // 100
+    room = files // 2 if not detached else (files + detached) // 2
     if room >= streams:
         return streams, ""
     needed = files_needed(streams, workers)
