@@ -5,6 +5,7 @@ The API pairs them by order and number, newer models by id as well. A response h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from orjson import Fragment
@@ -22,6 +23,7 @@ from dragoman.canonical.parts import (
     Unread,
 )
 from dragoman.canonical.request import Json
+from dragoman.canonical.turn import CallFields, ResultFields
 from dragoman.dialects.generate.request.write_media import MediaWriter
 from dragoman.dialects.shared.call_arguments import ARGUMENTS_AT, embed_arguments
 from dragoman.dialects.shared.placeholders import Placeholders
@@ -53,20 +55,21 @@ class CallWriter:
         self._tools: dict[str, str] = {}
         """Id of each call → the upstream name of its tool."""
 
-    def write_call(self, call_id: str, name: str, arguments: str, at: Path) -> Json:
-        """Return a call. The text of its arguments is embedded unchanged, so that digits and key order stay."""
-        sent = self._names.known.get(name) or self._names.fit(name, at)
-        call_id = self._fit(call_id)
-        self._tools[call_id] = sent
-        try:
-            sound = type(parse(arguments)) is dict
-        except ValueError:
-            sound = False
-        given: Any = Fragment(arguments) if sound else embed_arguments(arguments, (*at, *self._at), self._losses)
-        return {"functionCall": {"id": call_id, "name": sent, "args": given}}
-
-    def _fit(self, call_id: str) -> str:
-        return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._longest)
+    def write_calls(self, calls: Sequence[CallFields]) -> list[Json]:
+        """Return calls. The text of their arguments is embedded unchanged, so that digits and key order stay."""
+        known, fit, tools = self._names.known, self._names.ids_fit, self._tools
+        written: list[Json] = []
+        for call_id, name, arguments, at in calls:
+            if not fit:
+                call_id = sanitize_call_id(call_id, self._longest)
+            tools[call_id] = sent = known.get(name) or self._names.fit(name, at)
+            try:
+                sound = type(parse(arguments)) is dict
+            except ValueError:
+                sound = False
+            given: Any = Fragment(arguments) if sound else embed_arguments(arguments, (*at, *self._at), self._losses)
+            written.append({"functionCall": {"id": call_id, "name": sent, "args": given}})
+        return written
 
     def write_result(self, result: ToolResult, rest: list[Json]) -> Json:
         """Return a result. Media that it cannot hold are added to `rest`, the parts after all results."""
@@ -74,20 +77,26 @@ class CallWriter:
             what = "free-text (custom) tool" if result.custom else "tool search"
             raise Unsupported(result.at, f"the result of a {what} cannot be sent to a Gemini upstream")
         self._media.drop_mark(result.cache, result.at)
-        content, media = result.content, list[Json]()
+        content = result.content
+        media: list[Json] = []
         text = content if isinstance(content, str) else self._content(content, media, rest)
-        return self.write_text(result.call_id, text, result.at, result.is_error, media)
-
-    def write_text(self, call_id: str, text: str, at: Path, failed: bool, media: list[Json] | None = None) -> Json:
-        """Return a result that is one text. Raises `Unsupported` if no call before it has the id."""
-        call_id = self._fit(call_id)
-        name = self._tools.get(call_id)
-        if name is None:
-            raise Unsupported(at, f"no call {call_id!r} comes before this result")
-        response: Json = {"id": call_id, "name": name, "response": {"error" if failed else "output": text}}
+        [written] = self.write_texts([(result.call_id, text, result.at, result.is_error)])
         if media:
-            response["parts"] = media
-        return {"functionResponse": response}
+            written["functionResponse"]["parts"] = media
+        return written
+
+    def write_texts(self, results: Sequence[ResultFields]) -> list[Json]:
+        """Return results that are one text each. Raises `Unsupported` for one whose call does not come before it."""
+        fit, tools = self._names.ids_fit, self._tools
+        written: list[Json] = []
+        for call_id, text, at, failed in results:
+            if not fit:
+                call_id = sanitize_call_id(call_id, self._longest)
+            if (name := tools.get(call_id)) is None:
+                raise Unsupported(at, f"no call {call_id!r} comes before this result")
+            response: Json = {"id": call_id, "name": name, "response": {"error" if failed else "output": text}}
+            written.append({"functionResponse": response})
+        return written
 
     def _content(self, parts: list[Part], media: list[Json], rest: list[Json]) -> str:
         texts: list[str] = []

@@ -57,10 +57,12 @@ class ContentWriter:
         "_knobs",
         "_losses",
         "_media",
-        "_order",
+        "_open_calls",
+        "_parts",
         "_placeholders",
         "_request",
         "_results",
+        "_role",
         "_signatures",
         "_system",
         "_turn_at",
@@ -76,12 +78,16 @@ class ContentWriter:
         self._demotes = knobs.mid_system == "user"
         self._system: list[Json] = []
         self._contents: list[Json] = []
-        self._order: list[str] = []
-        """The ids of the calls in the last content of the model."""
-        self._results: list[Json] = []
-        """The results in the open content of the user."""
+        self._role = ""
+        """The role of the open content, the last of `_contents`; empty before the first."""
+        self._parts: list[Json] = []
+        """Its parts."""
         self._turn_at: Path = ()
-        """The path of the first turn in the open content of the model."""
+        """The path of its first turn."""
+        self._open_calls: list[Json] = []
+        """The calls in the last content of the model."""
+        self._results: list[Json] = []
+        """The results in the open content of the user. They join its parts when it is closed."""
         self._user_at: list[Path] = []
         """The paths of turns in the open content of the user that stand before no result so far."""
 
@@ -94,7 +100,11 @@ class ContentWriter:
         for turn in self._request.turns:
             if turn.name is not None:
                 self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
-            if turn.role == "assistant":
+            compact = turn.compact
+            if type(compact) is list:
+                if compact:
+                    self._add_results(self._calls.write_texts(compact))
+            elif turn.role == "assistant":
                 self._assistant(turn)
             elif turn.role == "user":
                 self._user(turn)
@@ -111,43 +121,36 @@ class ContentWriter:
 
     # --- contents ------------------------------------------------------------------------------------------------
 
-    def _open(self, role: str, at: Path) -> list[Json]:
-        """Return the parts of the open content if it is of this role, else of a new one."""
-        last = self._contents[-1] if self._contents else None
-        if last is not None and last["role"] == role:
-            parts: list[Json] = last["parts"]
-            return parts
-        self._close()
-        self._turn_at = at
-        parts = []
-        self._contents.append({"role": role, "parts": parts})
-        return parts
-
-    def _close(self) -> None:
-        """Complete the open content: put the results first, in the order of their calls; sign the first call."""
-        last = self._contents[-1] if self._contents else None
-        if last is None:
+    def _add(self, role: str, parts: list[Json], at: Path) -> None:
+        """Add parts to the open content if it is of this role, else to a new one."""
+        if role == self._role:
+            self._parts += parts
             return
-        parts: list[Json] = last["parts"]
-        if last["role"] == "model":
-            self._signatures.fill(parts, self._turn_at)
-            self._order = [part["functionCall"]["id"] for part in parts if "functionCall" in part]
-        elif self._results:
-            places = {call_id: place for place, call_id in enumerate(self._order)}
-            self._results.sort(key=lambda part: places.get(part["functionResponse"]["id"], len(places)))
-            parts[:0] = self._results
-            self._results = []
+        if self._results:
+            self._place_results()
+        if role == "model":
+            self._open_calls = []
         self._user_at.clear()
+        self._role, self._turn_at, self._parts = role, at, parts
+        self._contents.append({"role": role, "parts": parts})
+
+    def _place_results(self) -> None:
+        """Complete the open content of the user: put the results first, in the order of their calls."""
+        if len(self._results) > 1:
+            ids = (call["functionCall"]["id"] for call in self._open_calls)
+            places = {call_id: place for place, call_id in enumerate(ids)}
+            self._results.sort(key=lambda part: places.get(part["functionResponse"]["id"], len(places)))
+        self._parts[:0] = self._results
+        self._results = []
 
     def _finish(self) -> None:
         """End the conversation after the last turn. One that ends on the model's text is quoted, or as the knob
         `prefill` has it: models are not known to continue it."""
-        last = self._contents[-1] if self._contents else None
-        if last is None or last["role"] == "user":
-            self._close()
+        if self._role != "model":
+            self._place_results()
             return
-        at, parts, prefill = self._turn_at, last["parts"], self._knobs.prefill
-        if any("functionCall" in part for part in parts):
+        at, parts, prefill = self._turn_at, self._parts, self._knobs.prefill
+        if self._open_calls:
             raise Unsupported(at, "the conversation ends on tool calls without results")
         if prefill == "reject":
             raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
@@ -160,7 +163,9 @@ class ContentWriter:
             return
         self._losses.add(LossCode.CONTINUATION, at, "quoted at the end of a user message")
         if text := "".join(part.get("text", "") for part in parts if not part.get("thought")):
-            self._open("user", at).append({"text": _QUOTATION.format(text)})
+            if not self._contents:
+                self._contents.append({"role": "user", "parts": []})
+            self._contents[-1]["parts"].append({"text": _QUOTATION.format(text)})
 
     # --- turns ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +181,8 @@ class ContentWriter:
             self._system += parts
         elif self._demotes:
             self._losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            self._open("user", turn.at).extend({"text": f"<system>\n{part['text']}\n</system>"} for part in parts)
+            wrapped: list[Json] = [{"text": f"<system>\n{part['text']}\n</system>"} for part in parts]
+            self._add("user", wrapped, turn.at)
         else:
             self._losses.add(LossCode.SYSTEM_MOVED, turn.at, "moved to the front")
             self._system += parts
@@ -186,29 +192,27 @@ class ContentWriter:
             return
         results: list[Json] = []
         rest: list[Json] = []
-        compact = turn.compact
-        if type(compact) is list:
-            results = [self._calls.write_text(*result) for result in compact]
-        else:
-            for part in turn.parts:
-                if type(part) is ToolResult:
-                    results.append(self._calls.write_result(part, rest))
-                    continue
-                try:
-                    rest += self._user_part(part)
-                except ClientRequestError as error:
-                    rest.append({"text": self._placeholders.text(part, error)})
-        if not results and not rest:
-            return
-        parts = self._open("user", turn.at)
+        for part in turn.parts:
+            if type(part) is ToolResult:
+                results.append(self._calls.write_result(part, rest))
+                continue
+            try:
+                rest += self._user_part(part)
+            except ClientRequestError as error:
+                rest.append({"text": self._placeholders.text(part, error)})
         if results:
-            for at in self._user_at:
-                self._losses.add(LossCode.BLOCK_ORDER, at, "moved after the tool results")
-            self._user_at.clear()
-            self._results += results
+            self._add_results(results)
         if rest:
+            self._add("user", rest, turn.at)
             self._user_at.append(turn.at)
-            parts += rest
+
+    def _add_results(self, results: list[Json]) -> None:
+        """Add results to the open content of the user, before its other parts."""
+        self._add("user", [], ())
+        for at in self._user_at:
+            self._losses.add(LossCode.BLOCK_ORDER, at, "moved after the tool results")
+        self._user_at.clear()
+        self._results += results
 
     def _user_part(self, part: Part) -> list[Json]:
         """Return a part of a user's turn. Raises `ClientRequestError` for what the upstream does not take."""
@@ -236,21 +240,34 @@ class ContentWriter:
         return [{"text": part.text}] if part.text else []
 
     def _assistant(self, turn: Turn) -> None:
+        signatures, compact = self._signatures, turn.compact
         written: list[Json] = []
-        compact = turn.compact
+        calls: list[Json] = []
         if type(compact) is tuple:
-            reasoning, text, _, _, calls = compact
-            blocks = [self._signatures.reasoning(fields) for fields in reasoning]
-            written += [block for block in blocks if block is not None]
+            reasoning, text, _, _, plain_calls = compact
+            if reasoning:
+                written += [block for block in map(signatures.reasoning, reasoning) if block is not None]
             if text:
-                written.append(self._signatures.sign("text", {"text": text}))
-            written += [self._signatures.sign("functionCall", self._calls.write_call(*call)) for call in calls]
+                written.append({"text": text})
+                if signatures.pending:
+                    signatures.sign("text", written[-1])
+            if plain_calls:
+                calls = self._calls.write_calls(plain_calls)
+                if signatures.pending:  # for the first one, as all reasoning stands before the calls
+                    signatures.sign("functionCall", calls[0])
+                written += calls
         else:
             for part in turn.parts:
                 written += self._assistant_part(part)
-        self._signatures.end_turn()
+            calls = [part for part in written if "functionCall" in part]
+        if signatures.pending:
+            signatures.end_turn()
         if written:
-            self._open("model", turn.at).extend(written)
+            self._add("model", written, turn.at)
+            if calls:
+                if not self._open_calls:
+                    signatures.fill(calls[0], self._turn_at)
+                self._open_calls += calls
 
     def _assistant_part(self, part: Part) -> list[Json]:
         signatures = self._signatures
@@ -261,9 +278,8 @@ class ContentWriter:
                 what = "of a free-text (custom) tool" if part.custom else "into a namespace or tool search"
                 raise Unsupported(part.at, f"a call {what} cannot be sent to a Gemini upstream")
             self._media.drop_mark(part.cache, part.at)
-            return [
-                signatures.sign("functionCall", self._calls.write_call(part.id, part.name, part.arguments, part.at))
-            ]
+            [call] = self._calls.write_calls([(part.id, part.name, part.arguments, part.at)])
+            return [signatures.sign("functionCall", call)]
         if type(part) is Reasoning:
             block = signatures.reasoning(reasoning_fields(part))
             return [] if block is None else [block]

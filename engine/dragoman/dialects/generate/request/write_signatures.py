@@ -19,13 +19,13 @@ from dragoman.reasoning.replay import ReasoningRules
 class SignatureWriter:
     """Writes the reasoning of one request, turn by turn."""
 
-    __slots__ = ("_losses", "_pending", "_required", "_rules")
+    __slots__ = ("_losses", "_required", "_rules", "pending")
 
     def __init__(self, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self._rules = ReasoningRules(DIALECT, profile, knobs, losses)
         self._required = profile.signed_calls
         self._losses = losses
-        self._pending: dict[str, tuple[str, Path]] = {}
+        self.pending: dict[str, tuple[str, Path]] = {}
         """Kind of a part → the signature for the next one of that kind in the turn, and its place in the client's."""
 
     def reasoning(self, fields: ReasoningFields) -> Json | None:
@@ -43,34 +43,30 @@ class SignatureWriter:
             return {"text": shown, "thought": True, KEY: signature}
         if kind:
             self._drop(kind)
-            self._pending[kind] = signature, at
+            self.pending[kind] = signature, at
         return None
 
     def sign(self, kind: str, part: Json) -> Json:
         """Return a part of this kind with the signature that precedes it, if one does."""
-        if self._pending and (found := self._pending.pop(kind, None)) is not None:
+        if (found := self.pending.pop(kind, None)) is not None:
             part[KEY] = found[0]
         return part
 
     def end_turn(self) -> None:
         """Record the signatures whose parts are not there."""
-        if self._pending:
-            for kind in KINDS:
-                self._drop(kind)
+        for kind in KINDS:
+            self._drop(kind)
 
     def _drop(self, kind: str) -> None:
-        if (found := self._pending.pop(kind, None)) is not None:
+        if (found := self.pending.pop(kind, None)) is not None:
             self._losses.add(LossCode.THINKING_INVALIDATED, found[1], f"its {kind} is not in the turn")
 
-    def fill(self, parts: list[Json], at: Path) -> None:
+    def fill(self, call: Json, at: Path) -> None:
         """Give the first call of a step, if it is unsigned, the value that Google documents for other models' calls.
 
         Steps of earlier turns get it too, though Google does not check them, so that a longer history begins with the
         bytes of a shorter one.
         """
-        if not self._required:
-            return
-        call = next((part for part in parts if "functionCall" in part), None)
-        if call is not None and KEY not in call:
+        if self._required and KEY not in call:
             call[KEY] = SKIP
             self._losses.add(LossCode.REASONING_FILLED, at, UNSIGNED)
