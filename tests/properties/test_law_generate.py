@@ -9,9 +9,12 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Knobs
-from dragoman.canonical.events import Error
+from dragoman.canonical.events import Error, StopReason
+from dragoman.canonical.parts import ToolCall
 from dragoman.canonical.reply_events import events_of, reply_of
 from dragoman.dialects import CLIENT_DIALECTS, Dialect
+from dragoman.dialects.generate.reply.read import read_reply
+from dragoman.errors import DragomanError
 from dragoman.wire.json_codec import dumps
 from support import canonical
 from support.generate import GEMINI, OLDER, chunk, new_context, read, send, sse, written
@@ -109,6 +112,31 @@ def test_a_stream_accumulates_to_its_complete_reply(frames: list[Json]) -> None:
     if not isinstance(events[-1], Error):
         reply = reply_of(events, "generate")
         assert reply_of(events_of(reply), "generate") == reply
+
+
+@given(data=st.data())
+def test_a_stream_is_the_whole_reply_of_the_same_content(data: st.DataObject) -> None:
+    """However the parts are spread over chunks, and wherever the `finishReason` stands."""
+    spread = data.draw(st.lists(st.lists(PARTS, max_size=3), min_size=1, max_size=4))
+    fields: Json = {"groundingMetadata": GROUNDING} if data.draw(st.booleans()) else {}
+    finish, usage = data.draw(FINISH.filter(bool)), data.draw(USAGE)
+    *before, last = [*spread, []] if data.draw(st.booleans()) else spread
+    frames = [*map(chunk, before), chunk(last, finish, usage=usage, **fields)]
+    streaming, whole = new_context(), new_context()
+    events = read(sse(frames), streaming)
+    canonical.check(events)
+    note(repr(events))
+    body = chunk([part for parts in spread for part in parts], finish, usage=usage, **fields)
+    if isinstance(failed := events[-1], Error):
+        with pytest.raises(DragomanError) as caught:
+            read_reply(body, whole)
+        assert caught.value.failure.message == failed.failure.message
+        return
+    reply = read_reply(body, whole)
+    assert reply_of(events, "generate") == reply
+    assert streaming.losses.counts == whole.losses.counts
+    if reply.stop.reason is StopReason.FILTERED:
+        assert not any(isinstance(part, ToolCall) for part in reply.parts)
 
 
 @pytest.mark.parametrize("client", CLIENT_DIALECTS)

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.canonical.reply import Reply
 from dragoman.dialects.generate.stream.reader import GenerateReader
 from dragoman.dialects.shared.json_fields import kind_of
-from dragoman.errors import StreamTruncated, UpstreamProtocolError
+from dragoman.errors import UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
 
 
@@ -19,7 +19,4 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     """
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
-    try:
-        return GenerateReader(context).read_reply(body)
-    except StreamTruncated:
-        raise UpstreamProtocolError("the upstream's reply has neither a finishReason nor a blocked prompt") from None
+    return GenerateReader(context).read_reply(body)

@@ -2,6 +2,10 @@
 
 A chunk's parts are new parts, and their texts go on where those of the chunk before ended. A block of text stays open
 until another part or the end of the reply, as its sources come last.
+
+Calls, and what follows them, are held until the `finishReason` is known: a client may run a call as soon as it has it,
+and one of a reply that is withheld, malformed or cut must not run (mapping §14). Calls come whole and last, so a client
+waits for the next chunk.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import dumps
 
 
 class PartReader:
@@ -31,6 +36,9 @@ class PartReader:
         "_budget",
         "_context",
         "_end_signature",
+        "_held",
+        "_held_size",
+        "_runs",
         "_texts",
         "blocks",
         "calls",
@@ -52,26 +60,50 @@ class PartReader:
         self._texts: list[str] = []
         """Its texts."""
         self._end_signature = ""
-        """The signature of a text that may go on. It follows the text."""
+        """The signature of a text that may go on, or without reasoning before it. It follows the text: clients that
+        requested no reasoning expect the text first."""
+        self._held: list[Json] = []
+        """The first call and the parts after it, while it is not known if calls run."""
+        self._held_size = 0
+        """Their size in bytes, which is taken from the budget meanwhile."""
+        self._runs: bool | None = None
+        """True if the calls of the reply run; None while that is not known."""
         self.shown = False
         """True once there is anything else than reasoning."""
         self.left_out = ""
         """The kind of a part that no client of another dialect has, if there was one."""
 
-    def read(self, part: Any, reply_id: str, out: list[Event], *, calls: bool) -> None:
-        """Read one part. Without `calls`, a call is left out. Raises UpstreamProtocolError, LimitExceeded."""
+    def read(self, part: Any, reply_id: str, out: list[Event]) -> None:
+        """Read one part, or hold it. Raises UpstreamProtocolError, LimitExceeded."""
         if type(part) is not dict:
             if part is not None:
                 raise UpstreamProtocolError(f"upstream sent a part that is {kind_of(part)}")
             return
         if not PART.issuperset(part):
             record_unknown(part, PART, PARTS_AT, self._context.losses)
+        if self._runs is None and (self._held or part.get("functionCall")):
+            size = len(dumps(part))
+            self._budget.take(size)
+            self._held_size += size
+            self._held.append(part)
+        else:
+            self._read(part, reply_id, out)
+
+    def release(self, reply_id: str, out: list[Event], *, runs: bool) -> None:
+        """Read the parts that are held. Without `runs`, calls are left out, also later ones."""
+        held, self._held, self._runs = self._held, [], runs
+        self._budget.left += self._held_size
+        self._held_size = 0
+        for part in held:
+            self._read(part, reply_id, out)
+
+    def _read(self, part: Json, reply_id: str, out: list[Event]) -> None:
         if self.calls.continues(part):
             self.calls.read(part["functionCall"], reply_id, out)
             return
         signature, text = signature_of(part), part.get("text")
         if part.get("functionCall"):  # an empty one ends a call that was begun
-            if not calls:
+            if not self._runs:
                 self._context.losses.add_once(LossCode.CALL_CUT, PARTS_AT, "the reply was withheld with it")
                 return
             self._before("functionCall", signature, out)
@@ -103,7 +135,7 @@ class PartReader:
     def _text(self, text: str, signature: str, out: list[Event]) -> None:
         if text:
             if self.kind != "text":
-                if signature:
+                if signature and self.kind == "reasoning":
                     self._sign("text", signature, out)
                     signature = ""
                 self._open("text", out)

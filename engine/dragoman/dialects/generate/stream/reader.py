@@ -145,12 +145,12 @@ class GenerateReader(StreamReader):
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
         candidate = _only_candidate(chunk.get("candidates"))
-        finish, runs = candidate.get("finishReason"), True
+        finish, reason = candidate.get("finishReason"), None
         if finish:
             if type(finish) is not str:
                 raise UpstreamProtocolError("upstream sent a finishReason that is not a string")
             # One that is an error is raised before anything is written: as a first chunk, it becomes an HTTP error.
-            runs = read_finish(finish, candidate.get("finishMessage")) is not StopReason.FILTERED
+            reason = read_finish(finish, candidate.get("finishMessage"))
         record_unknown_fields(chunk, self.context.losses)
         usage, feedback = chunk.get("usageMetadata"), chunk.get("promptFeedback")
         self._read_last_counts()
@@ -162,7 +162,9 @@ class GenerateReader(StreamReader):
         if finish:
             self._end(finish, candidate.get("finishMessage"))
         if candidate:
-            self._read_candidate(candidate, out, calls=runs)
+            self._read_candidate(candidate, out)
+        if finish:
+            self._parts.release(self._id, out, runs=reason is not StopReason.FILTERED)
 
     def _read_last_counts(self) -> None:
         """Read the `usageMetadata` of the chunks that were matched with a template."""
@@ -182,9 +184,9 @@ class GenerateReader(StreamReader):
         self._id = reply_id if type(reply_id) is str else ""
         out.append(Start(self._id, model if type(model) is str else "", self._usage, tier=tier_of(self.context)))
 
-    def _read_candidate(self, candidate: Json, out: list[Event], *, calls: bool) -> None:
+    def _read_candidate(self, candidate: Json, out: list[Event]) -> None:
         record_unknown_candidate(candidate, self.context.losses)
-        self._read_content(candidate.get("content"), out, calls=calls)
+        self._read_content(candidate.get("content"), out)
         note_tools(candidate, self.context)
         if any(key in candidate for key in ("groundingMetadata", "citationMetadata", "urlContextMetadata")):
             self._grounding = self._grounding or Grounding(self.context.losses)
@@ -200,7 +202,7 @@ class GenerateReader(StreamReader):
                 return
         self._finish, self._message = finish, message
 
-    def _read_content(self, content: Any, out: list[Event], *, calls: bool) -> None:
+    def _read_content(self, content: Any, out: list[Event]) -> None:
         if is_empty(content):
             return
         if type(content) is not dict:
@@ -215,7 +217,7 @@ class GenerateReader(StreamReader):
         if type(parts) is not list:
             raise UpstreamProtocolError(f"upstream sent parts that are {kind_of(parts)}")
         for part in parts:
-            self._parts.read(part, self._id, out, calls=calls)
+            self._parts.read(part, self._id, out)
 
     def read_eof(self, out: list[Event]) -> None:
         """End the reply. Raises StreamTruncated if it has neither a `finishReason` nor a blocked prompt."""
@@ -227,6 +229,7 @@ class GenerateReader(StreamReader):
                 refusal = refusal_of(native, self._message, prompt=False)
         elif self._withheld is not None:
             native, refusal = self._withheld
+            parts.release(self._id, out, runs=False)
             stop = Stop(StopReason.FILTERED, native)
         else:
             raise StreamTruncated
@@ -250,10 +253,20 @@ class GenerateReader(StreamReader):
             return super()._read_document(data, out)
         try:
             self._read_array(payload, out)
-            self.read_eof(out)
+            self._end_document(out)
         except UpstreamProtocolError as error:
             error.forbid_retry()
             raise
+
+    def _end_document(self, out: list[Event]) -> None:
+        """End a reply that is JSON. Raises UpstreamProtocolError if it does not state its end: it is not a cut stream,
+        as the JSON is whole."""
+        try:
+            self.read_eof(out)
+        except StreamTruncated:
+            raise UpstreamProtocolError(
+                "the upstream answered with JSON that has neither a finishReason nor a blocked prompt"
+            ) from None
 
     def _read_array(self, chunks: list[Any], out: list[Event]) -> None:
         for chunk in chunks:
@@ -265,7 +278,7 @@ class GenerateReader(StreamReader):
         """See `StreamReader.read_reply`."""
         reader, events = GenerateReader(self.context), list[Event]()
         reader.read_chunk(payload, events)
-        reader.read_eof(events)
+        reader._end_document(events)
         return reply_of(events, DIALECT)
 
     def follow(self, delta: Delta) -> RunCallback | None:

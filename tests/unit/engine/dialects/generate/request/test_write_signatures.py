@@ -68,7 +68,6 @@ def model(sent: Any) -> list[list[Json]]:
         [CALL],
         [CALL, SECOND],
         [{"text": "Looking"}, CALL, SECOND],
-        [TEXT],
         [{"text": "Three"}, {"text": "", "thoughtSignature": "SIG3"}],
         [{"text": "Looking"}, {"text": "", "thoughtSignature": "SIG0"}, CALL],
         [{"text": "Hm", "thought": True, "thoughtSignature": "SIG0"}, CALL],
@@ -77,6 +76,13 @@ def model(sent: Any) -> list[list[Json]]:
 def test_parts_come_back_as_they_were(parts: list[Json]) -> None:
     sent = session(parts)
     assert model(sent) == [parts]
+    assert sent.codes == []
+
+
+def test_the_signature_of_a_text_comes_back_behind_it() -> None:
+    """As in Google's streams. It stands behind the text at the client too."""
+    sent = session([TEXT])
+    assert model(sent) == [[{"text": TEXT["text"]}, {"text": "", "thoughtSignature": TEXT["thoughtSignature"]}]]
     assert sent.codes == []
 
 

@@ -63,7 +63,7 @@ def play(*chunks: list[Any], finish: str = "STOP", **options: Any) -> tuple[list
         ),
         # reasoning without a signature come back as Gemini's own too
         ([[hidden("Hm")], [{"text": "Hi"}]], [("reasoning", "Hm", ("", "")), ("text", "Hi", None)]),
-        ([[signed({"text": "Hi"})]], [("reasoning", "", ("text", "S1")), ("text", "Hi", None)]),
+        ([[signed({"text": "Hi"})]], [("text", "Hi", None), ("reasoning", "", ("end", "S1"))]),
         ([[hidden("Hm"), signed({"text": "Hi"})]], [("reasoning", "Hm", ("text", "S1")), ("text", "Hi", None)]),
         # a signature behind a text that has begun does not split it
         ([[{"text": "a"}], [signed({"text": "b"})]], [("text", "ab", None), ("reasoning", "", ("end", "S1"))]),

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import End, Error, Event, Finish, Ping, Start, StopReason, TextRun, Usage
+from dragoman.canonical.events import BlockStart, End, Error, Event, Finish, Ping, Start, StopReason, TextRun, Usage
 from dragoman.dialects.generate.stream.reader import GenerateReader
 from dragoman.errors import FailureKind
+from dragoman.limits import Limits
 from dragoman.losses import LossCode
 from dragoman.wire.sse_parser import Parser
 from support import canonical
@@ -100,6 +101,38 @@ def test_a_malformed_call_is_an_error(first: list[Json]) -> None:
     assert "print(…" in failure.message
 
 
+CALL = chunk([{"text": "Hi"}, {"functionCall": {"id": "a", "name": "look"}}])
+
+
+@pytest.mark.parametrize(
+    "last", [[], [chunk(None, "SAFETY")], [chunk(None, "MALFORMED_FUNCTION_CALL")], [OVERLOADED]], ids=str
+)
+def test_a_call_of_an_unusable_reply_is_not_run(last: list[Json]) -> None:
+    context = new_context()
+    events = read(sse([CALL, *last]), context)
+    assert not any(getattr(event, "kind", "") == "tool" for event in events)
+    filtered = last == [chunk(None, "SAFETY")]
+    assert isinstance(events[-1], Error) is not filtered
+    assert context.losses.counts == ({LossCode.CALL_CUT: 1} if filtered else {})
+
+
+def test_a_call_waits_for_the_reason_and_no_text_does() -> None:
+    context = new_context()
+    parser, reader = Parser(context.limits, whole=True, bare=True), GenerateReader(context)
+    frames = [CALL, chunk([{"functionCall": {"id": "b", "name": "look"}}]), chunk(None, "STOP")]
+    made = [reader.feed(parser.feed(sse([each]))) for each in frames]
+    kinds = [[event.kind for event in events if isinstance(event, BlockStart)] for events in made]
+    assert kinds == [["text"], [], ["tool", "tool"]]
+
+
+def test_calls_that_are_held_are_limited() -> None:
+    context = new_context(limits=Limits(tool_arguments=1000))
+    call = chunk([{"functionCall": {"id": "a", "name": "look", "args": {"x": "y" * 400}}}])
+    events = read(sse([call] * 3), context)
+    assert isinstance(events[-1], Error)
+    assert "tool_arguments" in events[-1].failure.message
+
+
 @pytest.mark.parametrize("first", [[], [HEL], [HEL, LO]], ids=["first", "text", "end"])
 @pytest.mark.parametrize("form", ["data", "bare", "pretty", "array"])
 def test_an_error_in_the_stream(first: list[Json], form: str) -> None:
@@ -121,7 +154,7 @@ def test_a_stream_without_alt_sse(separator: bytes) -> None:
 
 def test_an_array_with_an_error_or_without_an_end() -> None:
     assert failure_of(json.dumps([HEL, OVERLOADED]).encode()).kind is FailureKind.OVERLOADED
-    assert failure_of(json.dumps([HEL]).encode()).reason == "truncated"
+    assert failure_of(json.dumps([HEL]).encode()).reason == "protocol"
     assert failure_of(json.dumps([HEL, LO]).encode()[:-1]).status == 502
     assert failure_of(b"[5]").headers == {"x-should-retry": "false"}
 
