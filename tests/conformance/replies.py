@@ -79,13 +79,12 @@ def _order(r: Round, *kinds: str) -> None:
 
 
 def _with_signature(r: Round, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """The kinds with the block that carries a signature: in front of the first call, or of the text of a whole reply,
-    or behind that of a stream."""
+    """The kinds with the block that carries a signature: in front of the first call, or behind the text."""
     if "call" in kinds:
         first = kinds.index("call")
         return *kinds[:first], "reasoning", *kinds[first:]
-    if not r.streamed:
-        return kinds if kinds[:1] == ("reasoning",) else ("reasoning", *kinds)
+    if not r.streamed and kinds[:1] == ("reasoning",):
+        return kinds
     return *kinds, "reasoning"
 
 
@@ -198,7 +197,7 @@ def results(r: Round) -> None:
 def refusal(r: Round) -> None:
     """A refusal is a result, not an error (mapping §9.3; knob `refusal_terminal`)."""
     wording = REFUSED if r.client == "messages" != r.upstream else ""
-    _check(r, "filtered" if r.upstream == "generate" else "refusal", text=wording)
+    _check(r, "refusal", text=wording)
     _tokens(r, 0 if r.upstream in ("messages", "generate") else 2)
     assert r.received.refusal == REFUSED
 
@@ -207,7 +206,7 @@ def late_refusal(r: Round) -> None:
     """A filter that stopped an answer is never a clean end."""
     _check(r, "filtered", text="Step one is to")
     _tokens(r, 2)
-    noted = LATE if r.upstream == "messages" else WITHHELD if (r.client, r.upstream) == ("messages", "generate") else ""
+    noted = {"messages": LATE, "generate": WITHHELD}.get(r.upstream, "")
     if r.client == "chat" and r.streamed:
         noted = ""
     assert r.received.refusal == noted

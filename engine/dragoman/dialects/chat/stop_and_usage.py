@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from dragoman.canonical.events import Stop, StopReason, Usage
+from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
 from dragoman.dialects.openai.token_counts import inclusive_usage
@@ -63,13 +63,14 @@ def check_end(reply: Json) -> None:
             read_finish_reason(native)
 
 
-def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
+def write_finish_reason(stop: Stop, info: RefusalInfo | None, knobs: Knobs, *, shown: bool = False) -> str:
     """Return the `finish_reason` of a stop.
 
-    A Messages refusal is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is True if
-    the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as complete.
+    A refusal of the upstream is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is
+    True if the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as
+    complete.
     """
-    if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
+    if is_model_refusal(stop, info) and knobs.refusal_terminal == "completed" and not shown:
         return "stop"
     return _FINISH_REASONS[stop.reason]
 

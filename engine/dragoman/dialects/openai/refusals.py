@@ -1,13 +1,13 @@
-"""Refusals of Messages models, in the form of Chat and Responses (mapping §9.3)."""
+"""Refusals of upstreams that explain them, in the form of Chat and Responses (mapping §9.3)."""
 
 from __future__ import annotations
 
-from dragoman.canonical.events import Stop, StopReason
+from dragoman.canonical.events import RefusalInfo, Stop, StopReason
 
 DECLINED = "The model declined to answer."
-"""Text of `refusal` if a Messages upstream gives no explanation."""
+"""Text of `refusal` if the upstream gives no explanation."""
 
 
-def is_model_refusal(stop: Stop) -> bool:
-    """True if a Messages model refused. False if a filter cut the reply."""
-    return stop.reason is StopReason.FILTERED and (stop.native or "").lower() == "refusal"
+def is_model_refusal(stop: Stop, info: RefusalInfo | None) -> bool:
+    """True if the upstream refused. False if a filter cut the reply that explains nothing, as OpenAI's does."""
+    return stop.reason is StopReason.FILTERED and (info is not None or (stop.native or "").lower() == "refusal")

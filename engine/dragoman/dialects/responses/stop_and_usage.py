@@ -108,25 +108,25 @@ _WRITE_STATUS: Final[dict[StopReason, tuple[str, str | None]]] = {
 }
 
 
-def write_status(stop: Stop, knobs: Knobs, *, shown: bool) -> tuple[str, str | None]:
+def write_status(stop: Stop, info: RefusalInfo | None, knobs: Knobs, *, shown: bool) -> tuple[str, str | None]:
     """Return `status` and `incomplete_details.reason` of a stop (mapping §9.2).
 
-    A Messages refusal completes the response, because agents retry what is incomplete, unless the knob
+    A refusal of the upstream completes the response, because agents retry what is incomplete, unless the knob
     `refusal_terminal` is set otherwise. After text or a call (`shown`) it always counts as cut by a filter
     (mapping §9.3).
     """
-    if is_model_refusal(stop) and knobs.refusal_terminal == "completed" and not shown:
+    if is_model_refusal(stop, info) and knobs.refusal_terminal == "completed" and not shown:
         return "completed", None
     return _WRITE_STATUS[stop.reason]
 
 
 def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refused: bool) -> str | None:
-    """Return the text of the refusal item that is added for a Messages refusal, or None if no item is added.
+    """Return the text of the refusal item that is added for a refusal of the upstream, or None if no item is added.
 
     None if the model refused in words already (`refused`), or without an explanation after text or a call (`shown`)
     (mapping §9.3).
     """
-    if refused or not is_model_refusal(stop):
+    if refused or not is_model_refusal(stop, info):
         return None
     explanation = info.explanation if info is not None else None
     return explanation or (None if shown else DECLINED)

@@ -33,7 +33,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
     logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
     message = _write_message(reply, knobs, context.losses)
-    finish = write_finish_reason(reply.stop, knobs, shown=message["content"] is not None or "tool_calls" in message)
+    shown = message["content"] is not None or "tool_calls" in message
+    finish = write_finish_reason(reply.stop, reply.refusal, knobs, shown=shown)
     written: Json = {
         "id": reply_id(reply.id, ID_PREFIX),
         "object": "chat.completion",
@@ -142,7 +143,7 @@ class _Message:
     def add_refusal_info(self, reply: Reply) -> None:
         """Add the explanation of a refusal that has no text, after all parts."""
         info = reply.refusal
-        if is_model_refusal(reply.stop) and not self.refusal.pieces:
+        if is_model_refusal(reply.stop, info) and not self.refusal.pieces:
             explanation = info.explanation if info else None
             if explanation or not (self.text.pieces or self._calls):  # no default text besides content (mapping §9.3)
                 self.refusal.add(explanation or DECLINED)

@@ -24,7 +24,6 @@ from dragoman.canonical.events import (
     Opaque,
     Ping,
     Start,
-    StopReason,
     TextRun,
 )
 from dragoman.canonical.request import Json
@@ -34,7 +33,7 @@ from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE
 from dragoman.dialects.chat.images import is_image
 from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
-from dragoman.dialects.openai.refusals import DECLINED
+from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.dialects.shared.service_report import openai_tier, tier_of
 from dragoman.dialects.shared.stream_writer import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
@@ -303,7 +302,7 @@ class ChatWriter(StreamWriter):
         shown = "text" in self._written_kinds or bool(self._calls)
         if event.refusal is not None and event.refusal.category:
             losses.add(LossCode.REFUSAL_CATEGORY, "stop_details.category")
-        if stop.reason is StopReason.FILTERED and stop.native == "refusal":
+        if is_model_refusal(stop, event.refusal) and "refusal" not in self._written_kinds:
             explanation = event.refusal.explanation if event.refusal is not None else None
             if not shown:
                 self._write_chunk(b'{"refusal":' + dump_str(explanation or DECLINED) + b"}", out)
@@ -311,7 +310,7 @@ class ChatWriter(StreamWriter):
                 losses.add(LossCode.REFUSAL_EXPLANATION, "stop_details.explanation")
         if self._citations and (annotations := self._annotations()):
             self._write_chunk(b'{"annotations":' + dumps(annotations) + b"}", out)
-        reason = write_finish_reason(stop, self.context.knobs, shown=shown)
+        reason = write_finish_reason(stop, event.refusal, self.context.knobs, shown=shown)
         end = _ENDS[self.context.include_usage]
         out.append(b'%b{},"finish_reason":"%b"}]%b' % (self._head, reason.encode(), end))
         if (stated := self._stated(tier_of(self.context), self.context.moderation)) is not None:

@@ -59,7 +59,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     wording = refusal_wording(reply.stop, info, shown=shown, refused=writer.refused)
     if wording is not None:
         writer.refusal(wording)
-    status, reason = write_status(reply.stop, context.knobs, shown=shown)
+    status, reason = write_status(reply.stop, info, context.knobs, shown=shown)
     return snapshot.ended(status, writer.output, usage=write_usage(reply.usage, context.losses), reason=reason)
 
 

@@ -382,7 +382,8 @@ class ResponsesWriter(StreamWriter):
             self._emit_delta(block.delta_frame, dump_str(wording), out)
             self._end_prose(block, True, out)
         # A completed response has no incomplete item: not even an empty one.
-        status, reason = write_status(stop, context.knobs, shown=output.has_content or output.has_incomplete)
+        shown = output.has_content or output.has_incomplete
+        status, reason = write_status(stop, info, context.knobs, shown=shown)
         counts = write_usage(usage, context.losses)
         response = snapshot.ended_json(status, output.items(), usage=counts, reason=reason)
         if context.stored is not None:

@@ -51,11 +51,11 @@ def test_finish_is_read(native: str | None, reason: StopReason | None) -> None:
     ],
 )
 def test_finish_is_written(stop: Stop, finish: str) -> None:
-    assert write_finish_reason(stop, Knobs()) == finish
+    assert write_finish_reason(stop, None, Knobs()) == finish
 
 
 def test_every_reason_has_a_finish() -> None:
-    assert {write_finish_reason(Stop(reason), Knobs()) for reason in StopReason} <= {
+    assert {write_finish_reason(Stop(reason), None, Knobs()) for reason in StopReason} <= {
         "stop",
         "length",
         "tool_calls",
@@ -65,8 +65,8 @@ def test_every_reason_has_a_finish() -> None:
 
 def test_messages_refusal_is_a_filter_when_native_or_after_text() -> None:
     stop = Stop(StopReason.FILTERED, "refusal")
-    assert write_finish_reason(stop, Knobs(refusal_terminal="native")) == "content_filter"
-    assert write_finish_reason(stop, Knobs(), shown=True) == "content_filter"
+    assert write_finish_reason(stop, None, Knobs(refusal_terminal="native")) == "content_filter"
+    assert write_finish_reason(stop, None, Knobs(), shown=True) == "content_filter"
 
 
 @pytest.mark.parametrize(

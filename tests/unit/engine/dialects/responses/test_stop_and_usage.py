@@ -48,10 +48,10 @@ def test_a_completed_response_without_a_call() -> None:
 
 
 def test_a_refusal_completes_a_response_unless_something_was_shown() -> None:
-    assert write_status(REFUSED, Knobs(), shown=False) == ("completed", None)
-    assert write_status(REFUSED, Knobs(), shown=True) == ("incomplete", "content_filter")
-    assert write_status(REFUSED, Knobs(refusal_terminal="native"), shown=False)[0] == "incomplete"
-    assert write_status(Stop(StopReason.PAUSED), Knobs(), shown=True) == ("incomplete", "max_output_tokens")
+    assert write_status(REFUSED, None, Knobs(), shown=False) == ("completed", None)
+    assert write_status(REFUSED, None, Knobs(), shown=True) == ("incomplete", "content_filter")
+    assert write_status(REFUSED, None, Knobs(refusal_terminal="native"), shown=False)[0] == "incomplete"
+    assert write_status(Stop(StopReason.PAUSED), None, Knobs(), shown=True) == ("incomplete", "max_output_tokens")
 
 
 def test_the_wording_of_a_refusal() -> None:
