@@ -96,6 +96,7 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
         "reasoning_foreign": FOREIGN,
         "reasoning_filled": UNSIGNED,
         "system_demoted": INSTRUCTED + 1,
+        "metadata": 1,
     },
     ("responses", "generate", None): {
         "custom_wrapped": 1,
@@ -103,7 +104,6 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
         "verbosity": 1,
         "reasoning_foreign": FOREIGN,
         "reasoning_filled": UNSIGNED,
-        "image_detail": PICTURES,
         "system_demoted": INSTRUCTED,
     },
 }

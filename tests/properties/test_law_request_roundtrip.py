@@ -21,7 +21,7 @@ from support.directions import CROSS, DIALECTS
 from support.requests import Features, conversations
 
 KNOBS = Knobs()
-PLACES = {"at", "max_tokens_at", "stop_at", "service_tier_at"}
+PLACES = {"at", "end_user_at", "max_tokens_at", "stop_at", "service_tier_at"}
 
 
 def read(dialect: Dialect, body: Any, losses: Losses | None = None) -> Request:

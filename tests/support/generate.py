@@ -34,7 +34,13 @@ Json = dict[str, Any]
 GEMINI = builtin_profile("generate").replace({"family": "generate"})
 """An upstream with models of the line 3."""
 OLDER = GEMINI.replace(
-    {"thinking": "budget", "thinking_off": True, "signed_calls": False, "images_in_tool_results": False}
+    {
+        "thinking": "budget",
+        "thinking_off": True,
+        "signed_calls": False,
+        "images_in_tool_results": False,
+        "media_resolution": False,
+    }
 )
 """One with models of the line 2.5."""
 

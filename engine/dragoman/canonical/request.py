@@ -120,6 +120,7 @@ class Request:
     format: OutputFormat | None = None
     verbosity: str | None = None
     end_user: str | None = None
+    end_user_at: Path = ()
     service_tier: str | None = None
     service_tier_at: Path = ()
     metadata: Json | None = None

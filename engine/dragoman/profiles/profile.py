@@ -69,6 +69,8 @@ class Profile:
     """Anthropic-version header sent."""
     betas: tuple[str, ...] = _list_flag(r"\S+", "context-management-*")
     """Messages: the names in anthropic-beta that it takes, as patterns; `A=B` sends A as B; empty = all."""
+    system: bool = True
+    """Gemini: takes `systemInstruction`; if false, as Gemma's models, instructions become text of the user."""
     system_inline: bool = False
     """Takes `system` messages in mid-conversation (Responses: always)."""
     mid_system_models: tuple[str, ...] = _list_flag(r"\S+", "*claude-opus-5*")
@@ -124,6 +126,8 @@ class Profile:
     """Takes images."""
     images_in_tool_results: bool = True
     """Takes images in tool results (Messages, Gemini)."""
+    media_resolution: bool = False
+    """Gemini: takes a resolution for each image, as models of the line 3 do."""
     pdf: bool = True
     """Takes PDF files."""
     url_sources: bool = True
@@ -154,6 +158,8 @@ class Profile:
     """Rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)."""
     results_first: bool = False
     """Responses: requires tool results directly after their calls (the other dialects always do)."""
+    schemas: Literal["json_schema", "openapi"] = "json_schema"
+    """Gemini: the language of schemas that it takes. `openapi`, for older servers, needs `schema_refs = false` too."""
     schema_root_union: bool = True
     """Takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema."""
     schema_refs: bool = True
@@ -330,10 +336,11 @@ _GEMINI = Profile(
     efforts=("low", "medium", "high"),
     thinking_off=False,
     signed_calls=True,
+    media_resolution=True,
     tool_name_max=128,
     stop_limit=5,
 )
-_GEMINI_COMPATIBLE = _GEMINI.replace({"images_in_tool_results": False})
+_GEMINI_COMPATIBLE = _GEMINI.replace({"images_in_tool_results": False, "media_resolution": False})
 
 _OWN = {
     "chat": (_OPENAI, _OPENAI_COMPATIBLE),

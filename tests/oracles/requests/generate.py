@@ -40,6 +40,7 @@ _CONFIG = words(
 )
 _THINKING = words("includeThoughts thinkingBudget thinkingLevel")
 _LEVELS = words("MINIMAL LOW MEDIUM HIGH XHIGH")
+_RESOLUTIONS = words("MEDIA_RESOLUTION_LOW MEDIA_RESOLUTION_MEDIUM MEDIA_RESOLUTION_HIGH MEDIA_RESOLUTION_ULTRA_HIGH")
 _CALLING = words("allowedFunctionNames mode")
 _MODES = words("AUTO ANY NONE VALIDATED")
 _TIERS = words("flex standard priority")
@@ -151,6 +152,8 @@ def _check_content(content: Json, at: str) -> None:
             _require(bool(_NAME.match(part[kind].get("name", ""))), f"{place}.{kind}.name: Name cannot be empty.")
         if kind == "inlineData":
             _base64(part[kind]["data"], f"{place}.inline_data.data")
+        if "mediaResolution" in part:
+            _require(part["mediaResolution"].get("level") in _RESOLUTIONS, f"{place}.media_resolution.level")
         if "thoughtSignature" in part:
             _base64(part["thoughtSignature"], f"{place}.thought_signature")
 

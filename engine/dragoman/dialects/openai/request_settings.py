@@ -92,8 +92,9 @@ def read_format(form: Json, at: Path, losses: Losses, *, nested: bool) -> Output
 
 def read_service(request: Request, body: Json) -> None:
     """Read the fields about the end user, the service tier, metadata, moderation and the prompt cache."""
-    user = optional(body, "user", str)
-    request.end_user = optional(body, "safety_identifier", str) or user or None
+    for field in ("user", "safety_identifier"):  # the newer one wins
+        if user := optional(body, field, str):
+            request.end_user, request.end_user_at = user, (field,)
     request.service_tier = optional(body, "service_tier", str)
     if request.service_tier is not None:
         request.service_tier_at = ("service_tier",)

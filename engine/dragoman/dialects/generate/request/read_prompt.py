@@ -12,7 +12,8 @@ from dragoman.dialects.generate.signatures import SKIP, signature_of
 from dragoman.dialects.generate.stop_and_usage import DIALECT
 from dragoman.wire.json_codec import dumps
 
-_SCHEMA: Final = "parametersJsonSchema"
+_SCHEMAS: Final = ("parametersJsonSchema", "parameters")
+_FORMATS: Final = ("responseJsonSchema", "responseSchema")
 
 
 def read_prompt(body: Json, *_: Any) -> Request:
@@ -23,18 +24,22 @@ def read_prompt(body: Json, *_: Any) -> Request:
     ]
     functions = [each for tool in _objects(body.get("tools")) for each in _objects(tool.get("functionDeclarations"))]
     tools = [
-        Tool("function", str(each.get("name")), description=each.get("description"), schema=each.get(_SCHEMA))
+        Tool("function", str(each.get("name")), description=each.get("description"), schema=_first(each, _SCHEMAS))
         for each in functions
     ]
     request = Request(DIALECT, "", turns, tools=tools)
     config = body.get("generationConfig")
-    if type(config) is dict and type(schema := config.get("responseJsonSchema")) is dict:
+    if type(config) is dict and (schema := _first(config, _FORMATS)) is not None:
         request.format = OutputFormat("json_schema", schema=schema)
     return request
 
 
 def _objects(value: Any) -> list[Json]:
     return [each for each in value if type(each) is dict] if type(value) is list else []
+
+
+def _first(holder: Json, keys: tuple[str, ...]) -> Json | None:
+    return next((holder[key] for key in keys if type(holder.get(key)) is dict), None)
 
 
 def _role(content: Json) -> Role:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request
+from dragoman.dialects.generate.request.openapi_schema import to_openapi
 from dragoman.dialects.generate.request.thinking_settings import write_thinking
 from dragoman.dialects.generate.request.write_contents import ContentWriter
 from dragoman.dialects.generate.request.write_tools import write_tools
@@ -67,9 +68,11 @@ def write_request(
 
 
 def _reject_or_drop(request: Request, losses: Losses) -> None:
-    """Reject or drop the fields that the API lacks. The end user's id, the cache key and `store` mean nothing there."""
+    """Reject or drop the fields that the API lacks. The cache key and `store` mean nothing there."""
     if request.moderation is not None:
         refuse_moderation(request.moderation, losses, "Gemini")
+    if request.end_user:
+        losses.add(LossCode.METADATA, request.end_user_at)
     if request.metadata:
         losses.add(LossCode.METADATA, ("metadata",))
     if request.verbosity is not None:
@@ -91,7 +94,7 @@ def _write_generation(request: Request, profile: Profile, knobs: Knobs, losses: 
         if request.top_logprobs is not None:
             config["logprobs"] = request.top_logprobs
     if request.format is not None:
-        _write_format(config, request.format, profile)
+        _write_format(config, request.format, profile, losses)
     thinking = write_thinking(request, profile, knobs, losses)
     if thinking is not None:
         config["thinkingConfig"] = thinking
@@ -138,11 +141,13 @@ def _write_stop(config: Json, request: Request, profile: Profile, knobs: Knobs, 
             losses.add(LossCode.STOP_DROPPED, request.stop_at, f"the upstream takes {most}")
 
 
-def _write_format(config: Json, wanted: OutputFormat, profile: Profile) -> None:
+def _write_format(config: Json, wanted: OutputFormat, profile: Profile, losses: Losses) -> None:
     """Write an output format. Its name and its strictness have no place: a schema is always enforced."""
     if wanted.kind == "json_schema":
         if not profile.structured_output:
             raise Unsupported(wanted.at, "the upstream takes no JSON schema as output format")
-        if wanted.schema is not None:
+        if wanted.schema is not None and profile.schemas == "openapi":
+            config["responseSchema"] = to_openapi(wanted.schema, wanted.at, losses)
+        elif wanted.schema is not None:
             config["responseJsonSchema"] = wanted.schema
     config["responseMimeType"] = _JSON

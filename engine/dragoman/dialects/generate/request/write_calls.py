@@ -27,7 +27,7 @@ from dragoman.canonical.turn import CallFields, ResultFields
 from dragoman.dialects.generate.request.write_media import MediaWriter
 from dragoman.dialects.shared.call_arguments import ARGUMENTS_AT, embed_arguments
 from dragoman.dialects.shared.placeholders import Placeholders
-from dragoman.errors import ClientRequestError, Path, Unsupported
+from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id

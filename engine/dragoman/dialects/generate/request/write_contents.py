@@ -65,6 +65,7 @@ class ContentWriter:
         "_role",
         "_signatures",
         "_system",
+        "_takes_system",
         "_turn_at",
         "_user_at",
     )
@@ -76,6 +77,7 @@ class ContentWriter:
         self._calls = CallWriter(request.origin, profile, names, losses, self._media, self._placeholders)
         self._signatures = SignatureWriter(profile, knobs, losses)
         self._demotes = knobs.mid_system == "user"
+        self._takes_system = profile.system
         self._system: list[Json] = []
         self._contents: list[Json] = []
         self._role = ""
@@ -177,9 +179,9 @@ class ContentWriter:
             parts += self._text(part)
         if not parts:
             return
-        if not self._contents:
+        if self._takes_system and not self._contents:
             self._system += parts
-        elif self._demotes:
+        elif self._demotes or not self._takes_system:
             self._losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
             wrapped: list[Json] = [{"text": f"<system>\n{part['text']}\n</system>"} for part in parts]
             self._add("user", wrapped, turn.at)

@@ -15,6 +15,8 @@ from dragoman.profiles.profile import Profile
 _PDF: Final = "application/pdf"
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _TEXTUAL: Final = frozenset(("application/json", "application/xml", "application/yaml", "application/javascript"))
+_RESOLUTIONS: Final = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+"""`detail` of an image → the level of its `mediaResolution`."""
 _BY_EXTENSION: Final = {
     "png": "image/png",
     "webp": "image/webp",
@@ -44,7 +46,8 @@ class MediaWriter:
         """Return an image."""
         if not self._profile.images:
             raise Unsupported(image.at, "the upstream takes no images")
-        if image.detail not in (None, "auto"):
+        resolution = _RESOLUTIONS.get(image.detail or "") if self._profile.media_resolution else None
+        if resolution is None and image.detail not in (None, "auto"):
             self._losses.add(LossCode.IMAGE_DETAIL, image.at)
         self.drop_mark(image.cache, image.at)
         source = image.source
@@ -53,8 +56,12 @@ class MediaWriter:
                 raise Unsupported(
                     image.at, f"a Gemini upstream takes PNG, JPEG, WebP and HEIC; got {source.media_type!r}"
                 )
-            return [_inline(source)]
-        return [self._linked(source, image.at, "image/jpeg")]
+            written = _inline(source)
+        else:
+            written = self._linked(source, image.at, "image/jpeg")
+        if resolution is not None:
+            written["mediaResolution"] = {"level": resolution}
+        return [written]
 
     def document(self, document: Document) -> list[Json]:
         """Return a document, after its name and context as text."""

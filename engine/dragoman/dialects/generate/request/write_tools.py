@@ -1,7 +1,7 @@
 """Writes the tools and the tool choice of a request: `tools` and `toolConfig`.
 
 A schema is sent unchanged, as `parametersJsonSchema`: `parameters` takes few keywords and rejects all others
-(`FunctionDeclaration` in ai.google.dev/api/caching).
+(`FunctionDeclaration` in ai.google.dev/api/caching). It is for servers that know nothing else (profile `schemas`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice
+from dragoman.dialects.generate.request.openapi_schema import to_openapi
 from dragoman.dialects.generate.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -37,7 +38,7 @@ def write_tools(
         if tool.cache is not None:
             losses.add(LossCode.CACHE_HINT, tool.at)
         if tool.kind == "function":
-            written = _write_function(tool, losses, names)
+            written = _write_function(tool, profile, losses, names)
             functions.append(written)
             sent[tool.name] = written["name"]
         elif tool.kind == "hosted":
@@ -67,12 +68,14 @@ def _is_search(tool: Tool) -> bool:
     return tool.name == _WEB_SEARCH or str(tool.native.get("type")).startswith(_WEB_SEARCH)
 
 
-def _write_function(tool: Tool, losses: Losses, names: NameTable) -> Json:
+def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTable) -> Json:
     written: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         written["description"] = tool.description
-    if tool.schema is not None:
+    if tool.schema is not None and profile.schemas == "json_schema":
         written["parametersJsonSchema"] = tool.schema
+    elif tool.schema is not None and tool.schema.get("properties"):  # older servers reject an object without any
+        written["parameters"] = to_openapi(tool.schema, tool.at, losses)
     if tool.options:
         _drop_options(tool, losses)
     return written

@@ -128,7 +128,7 @@ def _read_settings(request: Request, body: Json, config: Json, effort: str | Non
     if config or "output_format" in body:
         request.format = _format(body, config, losses)
     if "metadata" in body:
-        request.end_user = _end_user(body, losses)
+        request.end_user, request.end_user_at = _end_user(body, losses), ("metadata", "user_id")
     if "cache_control" in body:
         request.auto_cache = read_cache(body, (), losses)
 

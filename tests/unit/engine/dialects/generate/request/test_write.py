@@ -78,9 +78,13 @@ def test_fields_without_a_place() -> None:
     sent = chat(
         metadata={"a": "b"}, verbosity="low", user="u", store=True, moderation={"model": "m"}, prompt_cache_key="k"
     )
-    assert sorted(sent.codes) == ["metadata", "moderation", "verbosity"]
+    assert sorted(sent.codes) == ["metadata", "metadata", "moderation", "verbosity"]
     assert list(sent.body) == ["contents"]
     assert send("messages", {**ASK, "cache_control": {"type": "ephemeral"}}).codes == ["cache_hint"]
+    assert [loss.path for loss in chat(user="u", safety_identifier="s").losses] == ["safety_identifier"]
+    assert [loss.path for loss in send("messages", {**ASK, "metadata": {"user_id": "u"}}).losses] == [
+        "metadata.user_id"
+    ]
     with pytest.raises(Unsupported, match="moderation"):
         chat(moderation={"mode": "block"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Knobs
 from dragoman.errors import Unsupported
-from support.generate import send
+from support.generate import GEMINI, send
 
 Json = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -42,6 +42,14 @@ def test_late_instructions() -> None:
     demoted = chat(*messages, mid_system="user")
     assert shape(demoted) == [("user", ["Hi", "<system>\nS\n</system>", "More"])]
     assert demoted.codes == ["system_demoted"]
+
+
+def test_instructions_for_a_model_that_takes_none() -> None:
+    body = {"messages": [{"role": "system", "content": "S"}, HI, {"role": "system", "content": "T"}]}
+    sent = send("chat", body, GEMINI.replace({"system": False}))
+    assert "systemInstruction" not in sent.body
+    assert shape(sent) == [("user", ["<system>\nS\n</system>", "Hi", "<system>\nT\n</system>"])]
+    assert sent.codes == ["system_demoted", "system_demoted"]
 
 
 def test_instructions_alone_are_the_users() -> None:

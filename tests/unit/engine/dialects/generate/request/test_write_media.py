@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError, Unsupported
-from support.generate import GEMINI, send
+from support.generate import GEMINI, OLDER, send
 
 Json = dict[str, Any]
 PNG = "iVBORw0KGgo="
@@ -32,8 +32,25 @@ def file(kind: str, data: bytes | str, name: str = "f") -> Json:
 
 def test_an_image() -> None:
     parts, codes = user("chat", {"type": "text", "text": "See"}, image(f"data:image/png;base64,{PNG}", detail="high"))
-    assert parts == [{"text": "See"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]
-    assert codes == ["image_detail"]
+    picture = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+    assert parts == [{"text": "See"}, {**picture, "mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}}]
+    assert codes == []
+
+
+@pytest.mark.parametrize(("detail", "codes"), [("low", ["image_detail"]), ("auto", []), (None, [])])
+def test_the_detail_of_an_image_for_older_models(detail: str | None, codes: list[str]) -> None:
+    parts, found = user("chat", image("https://h/a.png", **({"detail": detail} if detail else {})), profile=OLDER)
+    assert parts == [{"fileData": {"mimeType": "image/png", "fileUri": "https://h/a.png"}}]
+    assert found == codes
+
+
+def test_the_detail_of_an_image_in_a_result() -> None:
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "low"}
+    call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "a", "output": [picture]}
+    [response] = send("responses", {"input": [call, result]}).contents[-1]["parts"]
+    [part] = response["functionResponse"]["parts"]
+    assert part["mediaResolution"] == {"level": "MEDIA_RESOLUTION_LOW"}
 
 
 def test_an_image_by_its_url() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Knobs
 from dragoman.errors import Unsupported
-from support.generate import send
+from support.generate import GEMINI, send
 
 Json = dict[str, Any]
 SCHEMA: Json = {"$schema": "x", "type": "object", "properties": {"a": {"const": 1}}, "additionalProperties": False}
@@ -32,6 +32,16 @@ def test_a_schema_is_sent_as_it_is() -> None:
     ]
     assert "toolConfig" not in sent.body
     assert sent.codes == []
+
+
+def test_a_server_that_takes_openapi_only() -> None:
+    older = GEMINI.replace({"schemas": "openapi"})
+    sent = send("chat", ask(function(parameters=SCHEMA), function("bare", parameters={"type": "object"})), older)
+    assert sent.body["tools"][0]["functionDeclarations"] == [
+        {"name": "look", "parameters": {"type": "OBJECT", "properties": {"a": {}}}},
+        {"name": "bare"},
+    ]
+    assert sent.codes == ["schema_sanitised"]
 
 
 @pytest.mark.parametrize(
