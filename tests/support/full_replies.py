@@ -14,7 +14,6 @@ FREE |= {"text", "reasoning", "tools"}  # settings of the request, which the res
 # Passed on as a whole, or dropped as a whole with one row:
 FREE |= {"extra_content", "audio", "content_filter_results", "prompt_filter_results", "cost_details", "moderation"}
 FREE |= {"container", "context_management", "input_transformations", "iterations", "tool_usage", "refusal"}
-FREE |= {"groundingMetadata", "safetyRatings"}  # searches and sources are read, as citations; ratings are not
 """The keys whose values no reader looks into."""
 HOSTED = {"web_search_call", "response.web_search_call.searching"}
 """The types of items and events that are dropped as a whole, within their dialect too."""
@@ -186,6 +185,7 @@ _GEMINI_USAGE = {
     "candidatesTokenCount": 2,
     "thoughtsTokenCount": 1,
     "totalTokenCount": 8,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 5}],
 }
 _GROUNDING: Json = {
     "webSearchQueries": ["q"],

@@ -10,15 +10,19 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.generate.reply_fields import CANDIDATE_AT
+from dragoman.dialects.generate.reply_fields import CANDIDATE_AT, record_unknown_members
 from dragoman.dialects.generate.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import is_empty
+from dragoman.dialects.shared.json_fields import is_empty, record_unknown
 from dragoman.losses import LossCode, Losses
 
 _MOST: Final = 4096
 """Most citations that are read of one reply."""
 _AT: Final = (*CANDIDATE_AT, "groundingMetadata")
 _READ: Final = frozenset(("groundingChunks", "groundingSupports", "webSearchQueries"))
+_CHUNK: Final = frozenset(("web", "retrievedContext", "maps", "image"))
+_PAGE: Final = frozenset(("uri", "title", "domain"))
+_SUPPORT: Final = frozenset(("segment", "groundingChunkIndices", "confidenceScores", "renderedParts"))
+_SEGMENT: Final = frozenset(("partIndex", "startIndex", "endIndex", "text"))
 
 
 class Grounding:
@@ -40,14 +44,27 @@ class Grounding:
         if type(grounding) is dict and grounding:
             if type(chunks := grounding.get("groundingChunks")) is list and chunks:
                 self._chunks = chunks
+                self._record_unknown("groundingChunks", chunks, _CHUNK, "web", _PAGE)
             if type(supports := grounding.get("groundingSupports")) is list and supports:
                 self._supports = supports
+                self._record_unknown("groundingSupports", supports, _SUPPORT, "segment", _SEGMENT)
             for key, value in grounding.items():
-                if key not in _READ and not is_empty(value):
+                if key not in _READ and value:
                     self._losses.add_once(LossCode.CITATIONS, (*_AT, key), f"{key} was left out")
         for key in ("citationMetadata", "urlContextMetadata"):
             if not is_empty(candidate.get(key)):
                 self._losses.add_once(LossCode.CITATIONS, (*CANDIDATE_AT, key), f"{key} was left out")
+
+    def _record_unknown(
+        self, key: str, values: list[Any], known: frozenset[str], inner: str, known_inside: frozenset[str]
+    ) -> None:
+        """Record the fields that are not known of the objects in a list, and of the object `inner` in each."""
+        values = values[:_MOST]
+        record_unknown_members(values, known, (*_AT, key), self._losses)
+        for index, value in enumerate(values):
+            held = value.get(inner) if type(value) is dict else None
+            if type(held) is dict and not known_inside.issuperset(held):
+                record_unknown(held, known_inside, (*_AT, key, index, inner), self._losses)
 
     def citations(self, text: str) -> list[Citation]:
         """Return the citations of `text`, the last text of the reply. A source that is no web page is left out."""

@@ -36,6 +36,11 @@ USAGE: Final = frozenset((
 # fmt: on
 """The fields that are read, and those with a rating or a repetition, which no client is shown."""
 CONTENT: Final = frozenset(("parts", "role"))
+_DETAILS: Final = tuple(sorted(name for name in USAGE if name.endswith("Details")))
+_COUNT: Final = frozenset(("modality", "tokenCount"))
+_RATING: Final = frozenset(
+    ("category", "probability", "blocked", "probabilityScore", "severity", "severityScore", "overwrittenThreshold")
+)
 CALL: Final = frozenset(("id", "name", "args", "partialArgs", "willContinue"))
 DROPPED: Final = (
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "functionResponse"),
@@ -55,14 +60,28 @@ def record_unknown_candidate(candidate: Json, losses: Losses) -> None:
     """Record the fields of a candidate that are not known, and those that have no place in a client's reply."""
     if not CANDIDATE.issuperset(candidate):
         record_unknown(candidate, CANDIDATE, CANDIDATE_AT, losses)
+    if ratings := candidate.get("safetyRatings"):
+        record_unknown_members(ratings, _RATING, (*CANDIDATE_AT, "safetyRatings"), losses)
     if candidate.get("continuationToken"):
         losses.add_once(LossCode.UNKNOWN_FIELD, (*CANDIDATE_AT, "continuationToken"), "dropped")
 
 
 def record_unknown_counts(usage: Any, losses: Losses) -> None:
     """Record the fields of a `usageMetadata` that are not known."""
-    if type(usage) is dict and not USAGE.issuperset(usage):
+    if type(usage) is not dict:
+        return
+    if not USAGE.issuperset(usage):
         record_unknown(usage, USAGE, ("usageMetadata",), losses)
+    for key in _DETAILS:
+        if key in usage:
+            record_unknown_members(usage[key], _COUNT, ("usageMetadata", key), losses)
+
+
+def record_unknown_members(values: Any, known: frozenset[str], at: Path, losses: Losses) -> None:
+    """Record the fields that are not known of the objects in a list."""
+    for index, value in enumerate(values if type(values) is list else ()):
+        if type(value) is dict and not known.issuperset(value):
+            record_unknown(value, known, (*at, index), losses)
 
 
 def note_usage(usage: Any, holder: ReportHolder) -> None:
