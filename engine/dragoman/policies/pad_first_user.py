@@ -9,6 +9,7 @@ from dragoman.losses import LossCode, Losses
 
 PAD = "[The conversation begins with the assistant's message.]"
 """The text of the added turn. It names itself, as a model would take a greeting for the user's."""
+PADDED = "a placeholder of the user's was put before it"
 
 
 def pad_first_user(request: Request, losses: Losses) -> None:
@@ -17,6 +18,6 @@ def pad_first_user(request: Request, losses: Losses) -> None:
         if turn.role == "instruction" or turn.is_empty():
             continue
         if turn.role == "assistant":
-            losses.add(LossCode.USER_PADDED, turn.at, "a placeholder of the user's was put before it")
+            losses.add(LossCode.USER_PADDED, turn.at, PADDED)
             request.turns.insert(index, Turn("user", [Text(PAD, turn.at)], turn.at, plain=True))
         return

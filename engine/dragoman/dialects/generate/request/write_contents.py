@@ -31,6 +31,7 @@ from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
+from dragoman.policies.pad_first_user import PAD, PADDED
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
@@ -119,6 +120,10 @@ class ContentWriter:
         if not self._contents:
             at = "input" if self._request.origin == "responses" else "messages"
             raise Unsupported((at,), "a Gemini upstream needs at least one user message with content")
+        if self._contents[0]["role"] == "model":  # the API refuses it: "first content should be with role user"
+            first = next(turn for turn in self._request.turns if turn.role == "assistant" and not turn.is_empty())
+            self._losses.add(LossCode.USER_PADDED, first.at, PADDED)
+            self._contents.insert(0, {"role": "user", "parts": [{"text": PAD}]})
         return self._system, self._contents
 
     # --- contents ------------------------------------------------------------------------------------------------

@@ -140,7 +140,10 @@ class ToolsWriter:
         written: Json = {"type": "function", "name": self._names.fit(tool.name, tool.at)}
         if tool.description is not None:
             written["description"] = tool.description
-        written["parameters"] = tool.schema if own else complete_schema(tool.schema if tool.schema is not None else {})
+        schema = tool.schema
+        if not schema and tool.strict and not own:
+            schema = {"additionalProperties": False}  # strict mode requires it
+        written["parameters"] = schema if own else complete_schema(schema if schema is not None else {})
         if tool.strict is not None or not own:
             # Without `strict`, the API makes every property required (mapping §6.1).
             written["strict"] = tool.strict is True

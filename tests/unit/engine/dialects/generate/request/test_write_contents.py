@@ -6,6 +6,7 @@ import pytest
 
 from dragoman import Knobs
 from dragoman.errors import Unsupported
+from dragoman.policies.pad_first_user import PAD
 from support.generate import GEMINI, send
 
 Json = dict[str, Any]
@@ -84,9 +85,20 @@ def test_results_come_first() -> None:
 
 
 def test_a_conversation_that_begins_with_the_model() -> None:
-    messages = ({"role": "assistant", "content": "Hello"}, HI)
-    assert shape(chat(*messages))[0] == ("model", ["Hello"])
-    assert shape(chat(*messages, pad_first_user="on"))[0][0] == "user"
+    """The API refuses a first content of the model. An empty message of the user's does not count."""
+    for messages in (
+        ({"role": "assistant", "content": "Hello"}, HI),
+        ({"role": "user", "content": ""}, {"role": "assistant", "content": "Hello"}, HI),
+        (
+            {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "a", "content": "A"},
+        ),
+    ):
+        for knob in ("off", "on"):
+            sent = chat(*messages, pad_first_user=knob)
+            assert [role for role, _ in shape(sent)][:2] == ["user", "model"]
+            assert shape(sent)[0][1] == [PAD]
+            assert sent.codes.count("user_padded") == 1
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,12 @@ def test_T43_a_schema_gets_its_type_and_other_shapes_are_left_alone(schema: Json
     assert written(function(schema=schema))[0][0]["parameters"] == sent
 
 
+def test_a_strict_function_without_parameters_takes_none() -> None:
+    """Strict mode requires `additionalProperties`, which a Chat function without parameters cannot state."""
+    (sent,), _ = written(function("f", strict=True, schema=None))
+    assert sent["parameters"] == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
 def test_T44_options_leave_a_row_and_nothing_leaks() -> None:
     options: Json = {"defer_loading": True, "input_examples": [{}], "eager_input_streaming": False}
     tools, losses = written(function(options=options, cache=MARK))
