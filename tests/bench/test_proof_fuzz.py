@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from dragoman_proof import cli
-from dragoman_proof.fuzz import command, corpus, run
+from dragoman_proof.fuzz import command, corpus, run, totals
 from dragoman_proof.fuzz.finds import Finds
 from dragoman_proof.fuzz.mutate import Trees, changed_json, changed_stream
 from dragoman_proof.fuzz.target import MODULES, PromiseBroken, load, pieces, require
@@ -103,11 +103,23 @@ def test_mutations_keep_the_structure() -> None:
 
 
 def test_figures_of_runs_are_added_up(tmp_path: Path) -> None:
-    path = tmp_path / "fuzz.json"
-    for finds in (0, 1):
-        command.save(run.Run("sse", 9.6, 1000, 200, 210, finds, 40), path)
-    rows = json.loads(path.read_text("utf-8"))
-    assert [(row["cpu_seconds"], row["new_edges"], row["finds"]) for row in rows] == [(10, 10, 0), (10, 10, 1)]
+    path, page = tmp_path / "fuzz.json", tmp_path / "page.md"
+    page.write_text("| What reads bytes from outside is fuzzed. | none | 2026-01-01, A | `x` |\n", "utf-8")
+    for name, edges, finds in (("sse", 210, 1), ("sse", 200, 0), ("sse", 200, 0), ("forms", 200, 0)):
+        totals.save(run.Run(name, 1800.4, 1000, 200, edges, finds, 40), path, page)
+    sse, forms = totals.read(path)
+    assert (sse.runs, sse.cpu_seconds, sse.executions, sse.finds, sse.inputs) == (3, 5400, 3000, 1, 40)
+    assert (sse.edges, sse.quiet_seconds, forms.quiet_seconds) == (200, 3600, 1800)
+    figure = "2 targets, 4,000 executions in 2.00 hours of CPU; 1 inputs found, repaired"
+    assert page.read_text("utf-8") == (
+        f"| What reads bytes from outside is fuzzed. | {figure} | {forms.date}, A | `x` |\n"
+    )
+
+
+def test_the_page_has_the_saved_totals() -> None:
+    saved = totals.read()
+    assert {total.target for total in saved} <= set(MODULES)
+    assert f"| {totals.figure(saved)} |" in totals.PAGE.read_text("utf-8")
 
 
 def test_without_the_fuzzer_the_command_names_the_extra(

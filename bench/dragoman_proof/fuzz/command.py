@@ -1,18 +1,16 @@
-"""The arguments of `python -m dragoman_proof fuzz`, and the file of its figures."""
+"""The arguments of `python -m dragoman_proof fuzz`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from dragoman_proof.fuzz.run import MISSING, Run, fuzz, is_installed
-from dragoman_proof.fuzz.target import CHECKOUT, MODULES
+from dragoman_proof.fuzz.run import MISSING, fuzz, is_installed
+from dragoman_proof.fuzz.target import MODULES
+from dragoman_proof.fuzz.totals import save
 
 ALL = "all"
-RESULTS = CHECKOUT / "bench" / "results" / "fuzz.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="keep the smallest corpus that reaches as much, in the checkout"
     )
-    parser.add_argument("--save", action="store_true", help="add the figures to bench/results/fuzz.json")
+    parser.add_argument(
+        "--save", action="store_true", help="add the figures to bench/results/fuzz.json and reliability.md"
+    )
     parser.set_defaults(run=run)
 
 
@@ -44,21 +44,3 @@ def run(options: argparse.Namespace) -> int:
             save(done)
         finds += done.finds
     return 1 if finds else 0
-
-
-def save(done: Run, path: Path = RESULTS) -> None:
-    """Add the figures of a run to those of earlier ones."""
-    rows = json.loads(path.read_text("utf-8")) if path.exists() else []
-    rows.append(
-        {
-            "date": datetime.now(UTC).date().isoformat(),
-            "target": done.target,
-            "cpu_seconds": round(done.cpu),
-            "executions": done.executions,
-            "edges": done.edges,
-            "new_edges": done.edges - done.begun,
-            "finds": done.finds,
-            "inputs": done.inputs,
-        }
-    )
-    path.write_text("[\n" + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n]\n", "utf-8")

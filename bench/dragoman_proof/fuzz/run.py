@@ -18,8 +18,8 @@ from dragoman_proof.fuzz import corpus
 from dragoman_proof.fuzz.target import load
 
 MISSING: Final = "atheris is not installed: uv sync --extra fuzz. It has wheels for Linux and CPython 3.11 to 3.13."
-_SECONDS_OF_ONE: Final = 20
-"""An input that takes longer is a find."""
+_SECONDS_OF_ONE: Final = 60
+"""An input that takes longer is a find. On a busy machine a second of CPU may take many."""
 _MEMORY: Final = 2048
 """Megabytes of the process; an input that makes it take more is a find."""
 _MERGE_SECONDS: Final = 900

@@ -18,6 +18,7 @@ from dragoman_proof.fuzz.target import Target, pieces, require
 
 _OPTIONS = PoolOptions(head=4096, unread=16_384)
 _AMPLIFIED = 1024 * 1024
+_PIECE = 4096
 _HELD = 512 * 1024
 """More bytes than a connection may keep with these options: a long read, its head, and chunk overhead."""
 _HEADS = (
@@ -139,7 +140,8 @@ def _check_memory(data: bytes) -> None:
     connection = Connection(wire)
     connection.connection_made(wire)
     connection.send(b"POST / HTTP/1.1\r\n\r\n", b"")
-    tail = data[-100:] * 20
+    tail = data[-100:] or b"\n"
+    tail *= _PIECE // len(tail) + 1
     sent = 0
     for piece in (data, *repeat(tail, _AMPLIFIED // max(1, len(tail)))):
         if not wire.reads or connection.phase not in ("HEAD", "BODY"):

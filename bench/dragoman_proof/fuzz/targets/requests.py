@@ -1,4 +1,4 @@
-"""Bodies of clients' requests, through the reader and the whole pipeline of gateways to each of the three dialects."""
+"""Bodies of clients' requests, through the reader and the whole pipeline of gateways to each API of upstreams."""
 
 from __future__ import annotations
 
@@ -27,12 +27,22 @@ from dragoman_server import Config, Provider, Route, Server
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Models
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.simulator.error_replies import RequestRejected
+from oracles.requests import check as check_request
+from oracles.requests import generate
 
 _PATHS = {
     Dialect.CHAT: "/v1/chat/completions",
     Dialect.MESSAGES: "/v1/messages",
     Dialect.RESPONSES: "/v1/responses",
 }
+_VENDORS = {
+    Dialect.CHAT: "https://api.openai.com/v1",
+    Dialect.MESSAGES: "https://api.anthropic.com/v1",
+    Dialect.RESPONSES: "https://api.openai.com/v1",
+    Dialect.GENERATE: "https://generativelanguage.googleapis.com/v1beta",
+}
+_HEADERS = {"anthropic-version": "2023-06-01"}
 _NOT_SENT = "nothing listens here"
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -86,11 +96,12 @@ class _Entrance:
 
     def __init__(self, client: Dialect, upstream: Dialect) -> None:
         self._client = client
+        self._upstream = upstream
         self._direction = f"{client}→{upstream}"
         self._loop = asyncio.new_event_loop()
         self._transport = _Recorder()
         config = Config(
-            providers={"up": Provider("up", upstream, "http://up")},
+            providers={"up": Provider("up", upstream, _VENDORS[upstream])},
             routes=[Route("*", "up")],
             models=Models(unknown="pass"),
             server=Server(allowed_hosts=("x",), overload=Overload(event_loop_lag=0.0)),
@@ -104,7 +115,10 @@ class _Entrance:
         self._transport.sent.clear()
         response: Any = self._loop.run_until_complete(self._gateway.handler.answer(self._request(body), self._client))
         if self._transport.sent:
-            require(type(json.loads(self._transport.sent[0].body)) is dict, f"{self._direction}: JSON is sent upstream")
+            sent = self._transport.sent[0].body
+            require(type(json.loads(sent)) is dict, f"{self._direction}: JSON is sent upstream")
+            if self._upstream is Dialect.GENERATE and _is_valid(self._client, body):
+                _check_taken(json.loads(sent, parse_int=_integer))
             return
         require(response.status < 500, f"{self._direction}: no request is answered with status 500")
         if response.status >= 400:
@@ -134,6 +148,29 @@ class _Entrance:
         connection: Any = self._connection
         absent: Any = None
         return web.Request(message, content, connection, absent, absent, self._loop)
+
+
+def _is_valid(client: Dialect, body: bytes) -> bool:
+    """True if the API of the client's dialect takes a request."""
+    try:
+        check_request(client, json.loads(body), _HEADERS)
+    except (RequestRejected, ValueError, TypeError, LookupError, AttributeError):
+        return False
+    return True
+
+
+def _check_taken(sent: Any) -> None:
+    """Raise RequestRejected if Google would refuse a request. Data that is not base64 is the client's."""
+    try:
+        generate.check_request(sent)
+    except RequestRejected as error:
+        if "Base64" not in str(error):
+            raise
+
+
+def _integer(text: str) -> int | float:
+    """Return an integer as the simulator holds it."""
+    return int(text) if len(text) < 19 else float(text)
 
 
 def _raw(headers: CIMultiDict[str]) -> tuple[tuple[bytes, bytes], ...]:

@@ -62,11 +62,11 @@ def _check(row: Direction, choices: bytes, data: bytes) -> None:
     if row.passthrough:
         require(_ends(row.client.dialect, whole), f"{row}: a stream ends with its last event or an error")
     else:
-        _judge(row.client.dialect, whole, overlapping=_block_order(choices) == "interleave")
+        judge(row.client.dialect, whole, overlapping=block_order(choices) == "interleave")
 
 
 def _play(row: Direction, choices: bytes, split: Sequence[bytes]) -> bytes:
-    machine = _translation(row, choices).stream_machine()
+    machine = translation(row, choices).stream_machine()
     out = []
     for piece in split:
         out.append(machine.feed(piece))
@@ -76,14 +76,18 @@ def _play(row: Direction, choices: bytes, split: Sequence[bytes]) -> bytes:
     return b"".join(out)
 
 
-def _translation(row: Direction, choices: bytes) -> Translation:
+def translation(row: Direction, choices: bytes, *, stream: bool = True) -> Translation:
+    """Return the translation of a request, with the knobs that some bytes choose."""
     first, second = (*choices, 0, 0)[:2]
+    request = _REQUESTS[row.client.dialect]
+    if not stream:
+        request = {key: value for key, value in request.items() if not key.startswith("stream")}
     return translate(
         row,
-        json.dumps(_REQUESTS[row.client.dialect]).encode(),
+        json.dumps(request).encode(),
         profile=builtin_profile(row.upstream.dialect, (None, "compatible")[first % 2]),
         knobs=Knobs(
-            block_order=_block_order(choices),
+            block_order=block_order(choices),
             reasoning_field=("reasoning_content", "both", "off")[first // 6 % 3],
             reasoning_surface=("reasoning_text", "summary")[second % 2],
         ),
@@ -91,12 +95,14 @@ def _translation(row: Direction, choices: bytes) -> Translation:
     )
 
 
-def _block_order(choices: bytes) -> Literal["auto", "interleave", "sequential"]:
+def block_order(choices: bytes) -> Literal["auto", "interleave", "sequential"]:
+    """Return the order of blocks that the first byte chooses."""
     orders: Final = ("auto", "interleave", "sequential")
     return orders[(*choices, 0)[0] // 2 % 3]
 
 
-def _judge(client: Dialect, data: bytes, *, overlapping: bool) -> None:
+def judge(client: Dialect, data: bytes, *, overlapping: bool) -> None:
+    """Raise GrammarError if a stream breaks the grammar of its dialect."""
     if client is Dialect.RESPONSES:
         responses.check(data, own=True)
     elif client is Dialect.MESSAGES:
