@@ -12,7 +12,7 @@ from dragoman import Dialect
 from dragoman.dialects import CLIENT_DIALECTS
 from dragoman_proof.chaos import catalogue as chaos
 from dragoman_proof.controls import command as controls
-from dragoman_proof.faults.matrix import TRANSPORTS, Part
+from dragoman_proof.faults.matrix import TRANSPORTS, WAYS, Part
 from dragoman_proof.faults.report import Totals, table
 from dragoman_proof.faults.run import play
 from dragoman_proof.fuzz import command as fuzz
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults = proofs.add_parser("faults", help="broken streams and clients that leave, at every position of a stream")
     faults.add_argument("--directions", default=ALL, help="CLIENT-UPSTREAM, comma-separated (default %(default)s)")
     faults.add_argument("--transports", default=",".join(TRANSPORTS), help="(default %(default)s)")
+    faults.add_argument("--ways", default=",".join(WAYS), help="of clients to their streams (default %(default)s)")
     faults.add_argument("--cases", type=int, default=0, metavar="N", help="a sample of N cases of each part; 0 = all")
     faults.add_argument("--at-once", type=int, default=48, metavar="N", help="requests at once (default %(default)s)")
     faults.add_argument("--seed", type=int, default=1, help="of the sample and of what is random in a fault")
@@ -61,9 +62,11 @@ def _faults(options: argparse.Namespace) -> int:
 def _parts(options: argparse.Namespace) -> list[Part]:
     chosen = options.directions.split(",")
     return [
-        Part(client, upstream, transport, options.cases, options.seed)
+        Part(client, upstream, transport, options.cases, options.seed, way)
+        for way in options.ways.split(",")
         for transport in options.transports.split(",")
         for upstream in Dialect
         for client in CLIENT_DIALECTS
+        if client in (WAYS[way] or CLIENT_DIALECTS)
         if chosen == [ALL] or f"{client}-{upstream}" in chosen
     ]

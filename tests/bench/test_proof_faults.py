@@ -11,8 +11,8 @@ from dragoman.dialects import CLIENT_DIALECTS
 from dragoman_proof import cli
 from dragoman_proof.faults.client import Received
 from dragoman_proof.faults.judge import violation
-from dragoman_proof.faults.kinds import CLIENT, UPSTREAM, Case
-from dragoman_proof.faults.matrix import TRANSPORTS, Part
+from dragoman_proof.faults.kinds import CLIENT, UPSTREAM, WEBSOCKET, Case
+from dragoman_proof.faults.matrix import FOLLOWED, SOCKET, TRANSPORTS, Part
 from dragoman_proof.faults.reading import read
 from dragoman_proof.faults.recording import NAMES, recordings
 from dragoman_proof.faults.report import Totals, table
@@ -31,6 +31,27 @@ async def test_a_sample_of_the_faults_finds_nothing(client: Dialect, upstream: D
     await play(Part(client, upstream, "raw", 120), totals, at_once=16)
     assert totals.violations == []
     assert totals.cases == 120
+
+
+@pytest.mark.parametrize(("way", "count"), [(SOCKET, 120), (FOLLOWED, 60)])
+@pytest.mark.parametrize("upstream", list(Dialect))
+async def test_a_sample_of_the_faults_of_other_ways_finds_nothing(upstream: Dialect, way: str, count: int) -> None:
+    """A WebSocket gets `response.failed`; a response that is followed elsewhere ends as the stored one does."""
+    totals = Totals()
+    await play(Part(RESPONSES, upstream, "raw", count, way=way), totals, at_once=16)
+    assert totals.violations == []
+    assert totals.cases == count
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("way", [SOCKET, FOLLOWED])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("upstream", list(Dialect))
+async def test_many_faults_of_other_ways_find_nothing(upstream: Dialect, transport: str, way: str) -> None:
+    totals = Totals()
+    await play(Part(RESPONSES, upstream, transport, 300, seed=2, way=way), totals, at_once=24)
+    assert totals.violations == []
+    assert totals.failed.total() > 50
 
 
 @pytest.mark.whole
@@ -53,6 +74,8 @@ def test_every_fault_happens_at_every_event(upstream: Dialect) -> None:
         cuts = {case.at for case in cases if case.kind == "cut" and case.recording.name == recording.name}
         assert cuts >= {0, *recording.ends}
     assert len(recordings(upstream)) == len(NAMES[upstream].split())
+    assert {case.kind for case in Part(RESPONSES, upstream, way=SOCKET).cases()} == {*UPSTREAM, *CLIENT, *WEBSOCKET}
+    assert {case.kind for case in Part(RESPONSES, upstream, way=FOLLOWED).cases()} == {*UPSTREAM}
 
 
 WRONG = {
@@ -112,14 +135,61 @@ def test_errors_before_a_stream(status: int, body: bytes, problem: str | None) -
     assert violation(Part(MESSAGES, CHAT), case, Received(status, body, ended=True), None) == problem
 
 
+_ERROR = b'event: error\ndata: {"type":"error","sequence_number":1,"code":null,"message":"cut","param":null}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "received", "found"),
+    [
+        ("cut", Received(200, _ERROR, ended=True, code=1000), "without `response.failed`"),
+        ("cut", Received(200, _ERROR, ended=True), "a close with 1000 is answered with None"),
+        ("breaks a frame", Received(200, b"", ended=False, code=1000), "closed with the code 1000"),
+        ("closes wrongly", Received(200, b"", ended=False), "closed with the code None"),
+        ("floods", Received(200, b"", ended=False), "got no whole reply"),
+        ("holds half a frame", Received(200, b"", ended=False), "got no whole reply"),
+    ],
+)
+def test_the_judge_of_a_websocket_finds(kind: str, received: Received, found: str) -> None:
+    part, case = Part(RESPONSES, RESPONSES, way=SOCKET), Case(0, recordings(RESPONSES)[0], kind, 5, 0)
+    replies = golden("responses_from_chat/text")
+    begun = replies[: replies.index(b"event: response.in_progress")]
+    body = begun + received.body if received.body else b""
+    problem = violation(part, case, replace(received, body=body), read(RESPONSES, replies))
+    assert problem is not None
+    assert found in problem
+
+
+@pytest.mark.parametrize(
+    ("stored", "found"), [("in_progress", "the stored response is in_progress"), ("completed", None)]
+)
+def test_the_judge_compares_the_stored_response(stored: str, found: str | None) -> None:
+    part, case = Part(RESPONSES, CHAT, way=FOLLOWED), Case(0, recordings(CHAT)[0], "drip", 5, 0)
+    body = golden("responses_from_chat/text")
+    problem = violation(part, case, Received(200, body, ended=True, stored=stored), read(RESPONSES, body))
+    assert (problem or "").startswith(found or "")
+    assert bool(problem) == bool(found)
+
+
 def test_a_stopped_body_is_found() -> None:
     case = Case(0, recordings(CHAT)[0], "cut", 0, 0)
     problem = violation(Part(MESSAGES, CHAT), case, Received(200, b"", ended=False, streamed=True), None)
-    assert problem == "the reply does not end as HTTP has it"
+    assert problem == "the reply does not end as its transport has it"
 
 
 def test_the_command_prints_totals(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["faults", "--directions", "chat-chat", "--transports", "raw", "--cases", "30", "--at-once", "8"]
+    arguments = [
+        "faults",
+        "--directions",
+        "chat-chat",
+        "--transports",
+        "raw",
+        "--ways",
+        "http",
+        "--cases",
+        "30",
+        "--at-once",
+        "8",
+    ]
     assert cli.main(arguments) == 0
     shown = capsys.readouterr().out
     assert "| all | 30 |" in shown

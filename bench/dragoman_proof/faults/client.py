@@ -24,12 +24,17 @@ _LATE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A response. `status` is 0 if its head did not arrive; `ended` states that the body ended as HTTP has it."""
+    """A response. `status` is 0 if its head did not arrive; `ended` states that the body ended as HTTP has it.
+
+    `code` is that of the gateway's close of a WebSocket. `stored` is the state of the response in the store.
+    """
 
     status: int
     body: bytes
     ended: bool
     streamed: bool = False
+    code: int | None = None
+    stored: str | None = None
 
 
 async def ask(
@@ -43,7 +48,7 @@ async def ask(
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
         try:
-            writer.write(_request(client, case, model, headers))
+            writer.write(request(client, case, model, headers))
             if leaving == "half closes" and case.at == 0:
                 writer.write_eof()
             return await _read(reader, writer, case, leaving)
@@ -82,7 +87,15 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, case
         return Received(status, bytes(body), ended=False, streamed=True)
 
 
-def _request(client: Dialect, case: Case, model: str, headers: str) -> bytes:
+def request(client: Dialect, case: Case, model: str = "m", headers: str = "", **more: Any) -> bytes:
+    """Return the request of a case, with more fields."""
+    data = json.dumps(body_of(client, case, model) | more).encode()
+    head = f"POST /v1/{client.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{headers}"
+    return head.encode() + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(data) + data
+
+
+def body_of(client: Dialect, case: Case, model: str = "m") -> dict[str, Any]:
+    """Return the body of the request of a case, which names its number."""
     prompt = f"case-{case.number:06}"  # of one length, as its tokens are estimated
     body: dict[str, Any] = {"model": model, "stream": True, "tools": [_TOOL[client]]}
     if client is Dialect.RESPONSES:
@@ -91,6 +104,4 @@ def _request(client: Dialect, case: Case, model: str, headers: str) -> bytes:
         body["messages"] = [{"role": "user", "content": prompt}]
     if client is Dialect.MESSAGES:
         body["max_tokens"] = 1000
-    data = json.dumps(body).encode()
-    head = f"POST /v1/{client.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{headers}"
-    return head.encode() + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(data) + data
+    return body

@@ -11,21 +11,31 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.grammar.checker import GrammarChecker
 from dragoman.stages.violation import Violation
 from dragoman_proof.faults.client import Received
-from dragoman_proof.faults.kinds import CLIENT, COMPLETE, LEGAL, UPSTREAM, Case
-from dragoman_proof.faults.matrix import Part
+from dragoman_proof.faults.kinds import CLIENTS, COMPLETE, FAILS, LEGAL, UPSTREAM, Case
+from dragoman_proof.faults.matrix import FOLLOWED, SOCKET, Part
 from dragoman_proof.faults.reading import Reply, Unreadable, read
+from dragoman_proof.faults.websocket import NORMAL, PROTOCOL_ERROR
 
+_PATIENT = ("reads late", "holds half a frame", "floods")
+_CODES = {
+    "closes": (NORMAL, 1001, 1011, 3000, 4999),
+    "closes wrongly": (PROTOCOL_ERROR, 1007),
+    "breaks a frame": (PROTOCOL_ERROR,),
+}
+"""The codes with which the gateway closes a WebSocket after a fault."""
 _ENDS_OF_CHAT = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
 def violation(part: Part, case: Case, received: Received, sound: Reply | None) -> str | None:
     """Return what is wrong with a reply, or None. `sound` is the reply without the fault."""
     client = part.client
-    if case.kind in CLIENT:
+    if case.kind in CLIENTS:
         return _of_leaver(client, case, received, sound)
     kind = UPSTREAM[case.kind]
     if not received.ended:
-        return "the reply does not end as HTTP has it"
+        return "the reply does not end as its transport has it"
+    if part.way == SOCKET and received.code != NORMAL:
+        return f"a close with {NORMAL} is answered with {received.code}"
     if received.status != 200:
         return _of_error(received) if kind.verdict != COMPLETE else f"status {received.status}"
     if kind.verdict == LEGAL and client is part.upstream:
@@ -37,6 +47,15 @@ def violation(part: Part, case: Case, received: Received, sound: Reply | None) -
     except (Unreadable, KeyError, TypeError) as error:
         return f"cannot be read: {error!r}"
     complete = reply.error is None and is_complete(client, reply)
+    if part.way == FOLLOWED and received.stored != (reply.finish if complete else "failed"):
+        return f"the stored response is {received.stored}, after a stream that ended with {reply.finish or reply.error}"
+    if (
+        part.way == SOCKET
+        and kind.verdict == FAILS
+        and not complete
+        and b"\nevent: response.failed\n" not in received.body
+    ):
+        return "a stream that has begun fails without `response.failed`"
     if not complete and reply.error is None and not (kind.verdict == LEGAL and reply.ended):
         return "the stream ends without its last event and without an error"
     if kind.verdict == COMPLETE or sound is None:
@@ -95,8 +114,10 @@ def _differences(reply: Reply, sound: Reply | None) -> str | None:
 
 def _of_leaver(client: Dialect, case: Case, received: Received, sound: Reply | None) -> str | None:
     """Return what is wrong with the reply to a client that left: nothing but what has a whole body is judged."""
-    if case.kind == "reads late" and not received.ended:
-        return "a client that read late got no whole reply"
+    if case.kind in _PATIENT and not received.ended:
+        return "a client that only waits, or pings, got no whole reply"
+    if case.kind in _CODES and not received.ended and received.code not in _CODES[case.kind]:
+        return f"the WebSocket was closed with the code {received.code}"
     if not received.ended or received.status != 200:
         return None
     try:

@@ -274,3 +274,6 @@ UPSTREAM: Final = {
 """The faults of upstreams, by name."""
 CLIENT: Final = ("leaves", "resets", "half closes", "reads late")
 """The faults of clients, once so many bytes of a reply have arrived. Their upstream sends the whole stream."""
+WEBSOCKET: Final = ("closes", "closes wrongly", "breaks a frame", "holds half a frame", "floods")
+"""Further faults of clients with a WebSocket."""
+CLIENTS: Final = frozenset((*CLIENT, *WEBSOCKET))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -39,6 +39,7 @@ _TERMINAL = {
 }
 """The content of the frame after which a stream is whole."""
 _FRAME = re.compile(rb"\n*(.+?\r?\n\r?\n)", re.DOTALL)
+_ID, _PLACE = b"resp_u", b"resp_000000"
 _STOP_REASON = (b'"stop_reason":"', b'"stop_reason": "')
 """The content of the frame after which a Messages stream that ends as HTTP has it is read as whole."""
 
@@ -68,6 +69,15 @@ class Recording:
         if dialect is Dialect.MESSAGES:
             noted = next(end for frame, end in zip(frames, ends, strict=True) if _has(frame, _STOP_REASON))
         return cls(name, b"".join(frames), ends, whole, noted)
+
+    def with_place_of_number(self) -> Recording:
+        """Return the stream with an id in which `numbered` writes a number; itself if its id is not the gateway's."""
+        data = self.data.replace(_ID, _PLACE)
+        return self if data == self.data else Recording.of(Dialect.RESPONSES, self.name, data)
+
+    def numbered(self, number: int) -> Recording:
+        """Return the stream with the number of a case in its id: ids of stored responses are different."""
+        return replace(self, data=self.data.replace(_PLACE, b"resp_%06d" % number))
 
 
 def recordings(dialect: Dialect) -> list[Recording]:

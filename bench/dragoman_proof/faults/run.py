@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from aiohttp import web
@@ -15,10 +16,11 @@ from aiohttp import web
 from dragoman import Dialect
 from dragoman.aio import HijackRunner, Timeouts
 from dragoman.limits import Limits
+from dragoman_proof.faults import following, websocket
 from dragoman_proof.faults.client import Received, ask
 from dragoman_proof.faults.judge import violation
-from dragoman_proof.faults.kinds import CLIENT, FAILS, SMALL, UPSTREAM, Case
-from dragoman_proof.faults.matrix import Part
+from dragoman_proof.faults.kinds import CLIENTS, FAILS, SMALL, UPSTREAM, Case
+from dragoman_proof.faults.matrix import FOLLOWED, SOCKET, Part
 from dragoman_proof.faults.reading import Reply, read
 from dragoman_proof.faults.report import Totals
 from dragoman_proof.faults.upstream import Upstream, serving
@@ -31,6 +33,8 @@ from dragoman_server.proxy.gateway import Gateway
 
 _SECONDS: Final = 30.0
 """The longest time for one reply."""
+_BACKGROUND: Final = 64
+"""Responses of a client in the background at a time."""
 _SHORT: Final = Timeouts(first_byte=0.15, idle=0.15, tool_stall=0.15)
 _ROOM: Final = Limits(sse_line=SMALL, sse_frame=2 * SMALL)
 
@@ -86,8 +90,8 @@ async def _play(
 
     before = _left()
     async with serving(part.upstream, cases) as upstream:
-        async with _gateway(part, upstream, timeouts, on_end) as port:
-            received = await _replies(port, part.client, chosen, at_once)
+        async with _gateways(part, upstream, timeouts, on_end) as ports:
+            received = await _replies(ports, part, chosen, at_once)
             for case in chosen:
                 _judge(part, case, received[case.number], sound, totals)
             problem = await _settled(lambda: _balance(ended, chosen))
@@ -99,7 +103,7 @@ async def _play(
     totals.violations += [f"{part}: left behind: {problem}"] if problem else []
 
 
-async def _replies(port: int, client: Dialect, cases: Sequence[Case], at_once: int) -> dict[int, Received | str]:
+async def _replies(ports: Sequence[int], part: Part, cases: Sequence[Case], at_once: int) -> dict[int, Received | str]:
     """Return the response to each case, or the reason without one. The sound streams come first."""
     received: dict[int, Received | str] = {}
     waiting = iter(cases)
@@ -107,16 +111,24 @@ async def _replies(port: int, client: Dialect, cases: Sequence[Case], at_once: i
     async def work() -> None:
         for case in waiting:
             try:
-                received[case.number] = await ask(port, client, case, _SECONDS)
+                received[case.number] = await _ask(ports, part, case)
             except TimeoutError:
                 received[case.number] = f"no reply within {_SECONDS:g} seconds"
             except (ValueError, StopIteration) as error:
-                received[case.number] = f"no response of HTTP: {error!r}"
+                received[case.number] = f"no response: {error!r}"
 
     async with asyncio.TaskGroup() as group:
         for _ in range(at_once):
             group.create_task(work())
     return received
+
+
+async def _ask(ports: Sequence[int], part: Part, case: Case) -> Received:
+    if part.way == SOCKET:
+        return await websocket.ask(ports[0], case, _SECONDS)
+    if part.way == FOLLOWED:
+        return await following.ask(ports[0], ports[1], case, _SECONDS)
+    return await ask(ports[0], part.client, case, _SECONDS)
 
 
 def _judge(part: Part, case: Case, received: Received | str, sound: dict[str, Reply], totals: Totals) -> None:
@@ -139,9 +151,23 @@ def _failed(client: Dialect, received: Received) -> bool:
 
 
 @asynccontextmanager
-async def _gateway(part: Part, upstream: Upstream, timeouts: Timeouts, on_end: Any) -> AsyncIterator[int]:
-    config = Config(
-        providers={"up": Provider("up", part.upstream, upstream.url)},
+async def _gateways(part: Part, upstream: Upstream, timeouts: Timeouts, on_end: Any) -> AsyncIterator[list[int]]:
+    """Yield the port of a gateway; of two with the same store if clients follow their responses at another one."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = StateOptions(kind="off")
+        if part.way == FOLLOWED:
+            state = StateOptions(kind="sqlite", path=f"{folder}/responses.db", background=_BACKGROUND)
+        async with AsyncExitStack() as stack:
+            count = 2 if part.way == FOLLOWED else 1
+            config = _config(part, upstream, timeouts, state)
+            yield [await stack.enter_async_context(_gateway(config, on_end)) for _ in range(count)]
+
+
+def _config(part: Part, upstream: Upstream, timeouts: Timeouts, state: StateOptions) -> Config:
+    return Config(
+        providers={
+            "up": Provider("up", part.upstream, upstream.url, state="gateway" if part.way == FOLLOWED else "upstream")
+        },
         routes=[Route("*", "up")],
         models=Models(unknown="pass"),
         server=Server(
@@ -152,8 +178,12 @@ async def _gateway(part: Part, upstream: Upstream, timeouts: Timeouts, on_end: A
             overload=Overload(event_loop_lag=0.0),
         ),
         retries=RetryOptions(attempts=1, failures=0),
-        state=StateOptions(kind="off"),
+        state=state,
     )
+
+
+@asynccontextmanager
+async def _gateway(config: Config, on_end: Any) -> AsyncIterator[int]:
     gateway = Gateway(config, lines=True, hooks=Hooks(on_end=on_end))
     runner = HijackRunner(make_app(config, gateway=gateway), shutdown_timeout=0.5)
     await runner.setup()
@@ -170,7 +200,7 @@ def _balance(ended: Counter[str], cases: Sequence[Case]) -> str:
     if twice:
         return f"exchanges that were reported twice: {len(twice)}"
     # A client that leaves before its request was read has no exchange.
-    fewest = sum(1 for case in cases if case.kind not in CLIENT)
+    fewest = sum(1 for case in cases if case.kind not in CLIENTS)
     if not fewest <= len(ended) <= len(cases):
         return f"{len(ended)} exchanges were reported of {len(cases)}"
     return ""

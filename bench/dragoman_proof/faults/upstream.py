@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dragoman import Dialect
 from dragoman_proof.faults.kinds import UPSTREAM, Case
@@ -45,6 +45,7 @@ class Upstream:
                 found = _NUMBER.search(await line.request())
                 assert found is not None
                 case = self.cases[int(found[1])]
+                case = replace(case, recording=case.recording.numbered(case.number))
                 self.requests[case.number] += 1
                 kind = UPSTREAM.get(case.kind, UPSTREAM["none"])
                 if not await kind.play(line, case, random.Random(case.seed)):
