@@ -25,12 +25,16 @@ def read_citation(annotation: Json) -> Citation:
 
 
 def write_citation(citation: Citation, start: int, end: int) -> Json | None:
-    """Return a citation of the text at `start:end` of the content as a `url_citation`, or None if it has no URL."""
+    """Return a citation of the text at `start:end` of the content as a `url_citation`, or None if it has no URL.
+
+    One that an upstream ends before its start is empty.
+    """
     if citation.url is None:
         return None
+    begin = start if citation.start is None else start + citation.start
     span = {
-        "start_index": start if citation.start is None else start + citation.start,
-        "end_index": end if citation.end is None else start + citation.end,
+        "start_index": begin,
+        "end_index": max(begin, end if citation.end is None else start + citation.end),
         "title": citation.title or "",
         "url": citation.url,
     }

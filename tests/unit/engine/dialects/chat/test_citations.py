@@ -17,3 +17,10 @@ def test_citation_offsets_count_in_the_whole_content() -> None:
     assert written is not None
     assert (written["url_citation"]["start_index"], written["url_citation"]["end_index"]) == (12, 14)
     assert write_citation(Citation("messages", {}), 0, 1) is None
+
+
+def test_a_citation_that_starts_behind_its_end_is_empty() -> None:
+    for citation in (Citation("responses", {}, "u", None, 5), Citation("responses", {}, "u", None, 5, 2)):
+        written = write_citation(citation, 10, 12)
+        assert written is not None
+        assert (written["url_citation"]["start_index"], written["url_citation"]["end_index"]) == (15, 15)
