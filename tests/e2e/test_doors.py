@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -137,6 +138,18 @@ async def test_a_model_name_cannot_leave_its_place_in_the_url() -> None:
         async with entrance.post(CHAT, model="..") as response:
             assert response.status == 400
     assert [arrived.path for arrived in host.arrived] == ["/pub/v1/models/..%2F..%2Fadmin%3Fx%3D:raw"]
+
+
+async def test_a_model_name_leads_to_no_other_method_of_gemini_and_no_url_has_a_key() -> None:
+    names = ("../../admin?key=x", "a/b:countTokens", "m#x")
+    async with recording_host(GENERATE) as host, gate(config_of(host.url, GENERATE, Door())) as entrance:
+        for name in names:
+            async with entrance.post(CHAT, model=name) as response:
+                await response.read()
+    parts = [arrived.path.partition("/models/")[2] for arrived in host.arrived]
+    assert parts == [f"{quote(name, safe='')}:generateContent" for name in names]
+    assert all(arrived.headers["x-goog-api-key"] == "ours-1234567" for arrived in host.arrived)
+    assert not any("ours-1234567" in arrived.path for arrived in host.arrived)
 
 
 @pytest.mark.parametrize("form", [*MAIN, *OTHERS])
