@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from dragoman_proof import cli
 from dragoman_proof.chaos import catalogue, certificates, clocks, descriptors, disks, memory, names, postgres, redis
-from dragoman_proof.chaos.scenario import Missing, Play, holds, judged, name_of
+from dragoman_proof.chaos.scenario import PREFIX, Missing, Play, clean_up, holds, judged, name_of
 from support.programs import lacking
 
 
@@ -157,6 +161,32 @@ def test_the_command_prints_a_line_for_each(
     assert "a folder without a name: dragoma" in lines[1]
     assert lines[3] == "1 broken, 1 holds, 1 skipped"
     assert cli.main(["chaos", name_of(sound)]) == 0
+
+
+def test_what_killed_commands_left_is_deleted(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left, used, other = (tmp_path / name for name in (f"{PREFIX}{ended.pid}-a", f"{PREFIX}{os.getpid()}-b", "other"))
+    for folder in (left, used, other):
+        (folder / "inner").mkdir(parents=True)
+    assert clean_up(tmp_path) == [left]
+    assert sorted(tmp_path.iterdir()) == sorted((used, other))
+
+
+def test_a_command_that_is_terminated_deletes_its_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dragoman_proof", "chaos", "clock-jumps"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "1/1 clock-jumps\n"
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(f"{PREFIX}{process.pid}-*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.terminate()
+        process.communicate(timeout=60)
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
 
 
 def test_an_unknown_name_lists_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from dragoman_proof import cli
 from dragoman_proof.load import sizes
 from dragoman_proof.load.command import SCENARIOS
+from dragoman_proof.load.neighbours import ratio_of
 from dragoman_proof.load.outcome import Outcome
 from dragoman_proof.load.report import lines, save
 from dragoman_proof.load.sizes import SAMPLE, TooFewFiles, files_needed, fitting
@@ -78,3 +79,16 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_command_prints_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["load", "--scenarios", "leaving", "--sample"]) == 0
     assert "leaving: holds" in capsys.readouterr().out
+
+
+def test_a_window_is_compared_with_those_around_it() -> None:
+    """Other work that slows all three windows of a turn changes no ratio."""
+    assert ratio_of([1.0, 1.0, 1.0], [1.1, 1.1]) == pytest.approx(1.1)
+    assert ratio_of([1.0, 3.0, 9.0, 9.0], [2.2, 6.6, 9.9]) == pytest.approx(1.1)
+    with pytest.raises(ValueError, match="zip"):
+        ratio_of([1.0], [1.0])
+
+
+def test_an_unknown_load_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["load", "--scenarios", "neighbours", "--loads", "nothing"]) == 2
+    assert "no load is named 'nothing'; known: stopped, slow" in capsys.readouterr().err

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
+from typing import Final
 
+PREFIX: Final = "dragoman-chaos-"
+"""Begins the name of a scenario's folder; the id of the process follows."""
 Play = Callable[[Path], Awaitable[None]]
 """Plays a scenario in an empty folder. Raises Broken, Missing, or TimeoutError for an event that never came."""
 
@@ -50,7 +55,7 @@ class Verdict:
 
 async def judged(play: Play) -> Verdict:
     """Play a scenario in a folder of its own, which is deleted."""
-    folder, begun = Path(mkdtemp(prefix="dragoman-chaos-")), time.monotonic()
+    folder, begun = Path(mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")), time.monotonic()
     word, text = "holds", first_line(play)
     try:
         await play(folder)
@@ -61,6 +66,20 @@ async def judged(play: Play) -> Verdict:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Verdict(name_of(play), word, text, time.monotonic() - begun)
+
+
+def clean_up(folder: Path | None = None) -> list[Path]:
+    """Delete the folders, and unmount the disks, of commands that were killed. Return the folders of `folder`."""
+    left = []
+    for path in Path(folder or gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            mounts = [line.split()[1] for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+            for mount in filter(lambda mount: mount.startswith(f"{path}/"), mounts):
+                subprocess.run(["umount", "-l", mount], check=False)
+            shutil.rmtree(path, ignore_errors=True)
+            left.append(path)
+    return left
 
 
 def name_of(play: Play) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dragoman_proof.load.churn import churn
 from dragoman_proof.load.leaving import leaving
-from dragoman_proof.load.neighbours import neighbours
+from dragoman_proof.load.neighbours import LOADS, neighbours
 from dragoman_proof.load.open_streams import open_streams
 from dragoman_proof.load.outcome import Outcome
 from dragoman_proof.load.reading import slow, stopped
@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detached", type=int, default=0, metavar="N", help="of these streams, runs whose client has left (default 0)"
     )
+    parser.add_argument("--loads", default="", metavar="A,B", help=f"of neighbours: {', '.join(LOADS)} (default all)")
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"of neighbours (default {Size().rounds})")
     parser.add_argument("--sample", action="store_true", help="small numbers, and counts only: what CI runs")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="DIR", help="(default %(default)s)")
 
@@ -54,6 +56,11 @@ def run(options: argparse.Namespace) -> int:
     if options.streams is not None:
         size = replace(size, open=options.streams)
     size = replace(size, detached=options.detached)
+    loads = tuple(filter(None, options.loads.split(",")))
+    if unknown := [name for name in loads if name not in LOADS]:
+        print(f"no load is named {unknown[0]!r}; known: {', '.join(LOADS)}", file=sys.stderr)
+        return 2
+    size = replace(size, loads=loads, rounds=options.rounds or size.rounds)
     outcomes: list[Outcome] = []
     for name in names:
         try:

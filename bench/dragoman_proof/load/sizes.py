@@ -30,8 +30,11 @@ class Size:
     slow_bytes_per_s: int = 16_384
     """Bytes that a slow client reads in a second. Its system reports room after each 64 to 128 kB: within `write`."""
     window: float = 4.0
-    """Length of one measurement of what neighbours cost; there are `rounds` alone and as many with others."""
+    """Length of one measurement of what neighbours cost; there are `rounds` with others, and one
+    more alone."""
     rounds: int = 5
+    loads: tuple[str, ...] = ()
+    """The loads of `neighbours`; all without any."""
     timed: bool = True
 
 
