@@ -11,7 +11,7 @@ from dragoman.canonical.reply_events import reply_of
 from dragoman.canonical.request import Json
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import read_error_response, reply_object
+from dragoman.dialects.errors.read import read_error_response, reply_object, unwrapped
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import read_error
 from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
@@ -47,6 +47,9 @@ class WholeReply:
                 body = document
         payload = self._reply_object(body, headers, loads)
         upstream = self._direction.upstream
+        if unwrapped(payload, upstream.dialect) is not payload:
+            payload = unwrapped(loads_exact(body), upstream.dialect)
+            body = dumps(payload)
         context.usage = upstream.note_service(payload, context)
         self._measure(payload)
         self.note_id(payload.get("id"))
@@ -100,7 +103,7 @@ class WholeReply:
         if document is None:
             reply, _ = self._read_stream(body)
         else:
-            payload = self._reply_object(document, headers, loads_exact)
+            payload = unwrapped(self._reply_object(document, headers, loads_exact), upstream.dialect)
             if payload.get("error"):
                 self._note_usage(payload)
                 raise self._reported(document, headers)

@@ -24,6 +24,9 @@ def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tup
     for number, part in enumerate(content):
         if not part:
             continue
+        if type(part) is str:
+            read.append(("text", part))
+            continue
         kind = part.get("type") if type(part) is dict else None
         text = part.get(kind) if type(kind) is str else None
         if type(text) is list and kind == "thinking":  # Mistral

@@ -13,13 +13,16 @@ from dragoman.losses import LossCode, Losses
 _DETAIL = frozenset(("type", "text", "summary", "data", "signature", "index", "id", "format", "thinking"))
 """The keys of a detail, and of a `thinking` block."""
 _LISTS = ("reasoning_details", "thinking_blocks")
+_PLAIN = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
+"""The fields that hold a text only: of most servers, of OpenRouter and newer vLLM, of LM Studio and Ollama's relays, of
+GitHub Copilot."""
 _READ = {"reasoning_content": str, "reasoning": str, "reasoning_details": list, "thinking_blocks": list}
 """The extension fields, and the type of each."""
 
 
 def plain_text(message: Json) -> str:
     """Return the reasoning of a message or delta in one of the fields that hold a text only."""
-    for key in ("reasoning_content", "reasoning"):
+    for key in _PLAIN:
         text = message.get(key)
         if text and type(text) is str:
             return text

@@ -29,13 +29,14 @@ CHOICE: Final = frozenset((
 CHOICE_USED: Final = CHOICE | {"usage"}
 MESSAGE: Final = frozenset((
     "role", "content", "refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "audio",
-    "function_call", "tool_calls", "annotations", "images", "extra_content",
+    "thinking", "reasoning_text", "function_call", "tool_calls", "annotations", "images", "extra_content",
 ))
 CALL: Final = frozenset(("index", "id", "type", "function", "custom", "extra_content"))
 CALL_BODY: Final = frozenset(("name", "arguments", "input"))
 _USAGE: Final = frozenset((
     "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details",
     "prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "cached_tokens",
+    "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
 ))
 _PROMPT: Final = frozenset((
     "cached_tokens", "cache_write_tokens", "cache_creation_tokens", "cache_creation_token_details", "text_tokens",

@@ -130,8 +130,9 @@ def resolve_stop_reason(
 # --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
 
 
-_CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
-"""Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
+_CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+"""Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching), Kimi (platform.kimi.ai, chat) and LiteLLM's
+proxy count them."""
 
 
 def read_usage(obj: Any) -> Usage | None:
@@ -144,7 +145,7 @@ def read_usage(obj: Any) -> Usage | None:
         return None
     given, made = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
     if given is None and made is None:
-        return None
+        return _read_messages_usage(obj)
     read = written = reasoning = hour = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
         read = count_of(details.get("cached_tokens"))
@@ -155,6 +156,8 @@ def read_usage(obj: Any) -> Usage | None:
             hour = read_count(details.get("cache_creation_token_details"), "ephemeral_1h_input_tokens")
     if read is None:
         read = _cache_read(obj)
+    if written is None:
+        written = count_of(obj.get("cache_creation_input_tokens"))
     if type(details := obj.get("completion_tokens_details")) is dict:
         reasoning = count_of(details.get("reasoning_tokens"))
     if given is not None and made is not None:
@@ -165,6 +168,16 @@ def read_usage(obj: Any) -> Usage | None:
     usage = inclusive_usage(given, read, written, made, reasoning, count_of(obj.get("total_tokens")))
     usage.cache_write_1h = hour
     return usage
+
+
+def _read_messages_usage(obj: Json) -> Usage | None:
+    """Return the counts of a server that keeps Claude's names for them, where the input is without the cache."""
+    given, made = count_of(obj.get("input_tokens")), count_of(obj.get("output_tokens"))
+    if given is None and made is None:
+        return None
+    read, written = count_of(obj.get("cache_read_input_tokens")), count_of(obj.get("cache_creation_input_tokens"))
+    total = None if given is None else given + (read or 0) + (written or 0)
+    return Usage(total, read, written, made)
 
 
 def _cache_read(obj: Json) -> int | None:

@@ -59,6 +59,29 @@ class ErrorFields:
     unread: tuple[str, ...] = ()
 
 
+_BASE_RESP: Final = {
+    1000: 500, 1001: 504, 1002: 429, 1004: 401, 1008: 402, 1013: 500, 1024: 500, 1026: 400, 1027: 400, 1033: 500,
+    1039: 429, 1041: 429, 1042: 400, 2013: 400, 2045: 429, 2049: 401, 2056: 429,
+}  # fmt: skip
+"""Code of MiniMax's `base_resp` → status (platform.minimax.io, error codes). Its errors come under status 200."""
+
+
+def _vendor_error(payload: Json) -> Json | None:
+    """Return the error in a form that only one vendor has: MiniMax's `base_resp`, or an exception of Bedrock's streams,
+    which is an object with the exception's name as its only key. None without one.
+    """
+    base = payload.get("base_resp")
+    if type(base) is dict and (code := base.get("status_code")):
+        status = _BASE_RESP.get(code) if type(code) is int else None
+        return {"message": base.get("status_msg"), "code": str(code), "status": status}
+    if len(payload) != 1:
+        return None
+    ((name, body),) = payload.items()
+    if not name.endswith("Exception") or type(body) is not dict or type(body.get("message")) is not str:
+        return None
+    return {"message": body["message"], "type": name[:1].upper() + name[1:]}
+
+
 def hint(found: ErrorFields) -> str:
     """Return what stands for the message of an error without one: its code, type or status."""
     word = found.code or found.type or found.status
@@ -76,6 +99,8 @@ def reports_error(payload: Any) -> bool:
     if type(payload) is not dict:
         return False
     if payload.get("error") or payload.get("errors") or payload.get("detail") or payload.get("object") == "error":
+        return True
+    if _vendor_error(payload) is not None:
         return True
     if "error_message" in payload or "error_type" in payload:
         return True
@@ -103,6 +128,8 @@ def find_error(value: Any, depth: int = 0) -> ErrorFields | None:
         return next((found for item in value[:_ARRAY_MAX] if (found := find_error(item, depth + 1))), None)
     if type(value) is not dict:
         return None
+    if (own := _vendor_error(value)) is not None:
+        return _from_object(own, depth)
     inner = value.get("error") or value.get("errors")
     if type(inner) is dict or type(inner) is list:
         found = _from_object(inner, depth) if type(inner) is dict else find_error(inner, depth + 1)

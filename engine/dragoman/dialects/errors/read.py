@@ -110,6 +110,21 @@ def reply_object(body: bytes, dialect: Dialect, parse: Callable[[bytes], Any] = 
     return payload
 
 
+_ENVELOPES = ("data", "response", "result")
+"""Members that hold the reply of a service which answers in an envelope of its own (mnfst/llm-gateway#2557: Cline's
+`data`; Google's Code Assist has `response`, Cloudflare `result`)."""
+
+
+def unwrapped(payload: Json, dialect: Dialect) -> Json:
+    """Return the reply in an envelope, or the object itself if it is a reply, or has none."""
+    key = dialect.facts.content[0]
+    if key not in payload:
+        for name in _ENVELOPES:
+            if type(inner := payload.get(name)) is dict and inner.get(key) is not None:
+                return inner
+    return payload
+
+
 def redact_failure(failure: Failure, secrets: Sequence[str]) -> Failure:
     """Return the failure without `secrets`, which upstreams may repeat, and without anything that looks like a key."""
     clean = replace(

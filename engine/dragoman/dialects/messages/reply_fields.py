@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.messages.stop_and_usage import read_usage
+from dragoman.dialects.messages.stop_and_usage import METRICS, read_usage, stated_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import (
     STATED,
@@ -25,17 +25,18 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 
 # fmt: off
-EVENT: Final = frozenset(("type", "index", "delta", "content_block", "message", "usage"))
+EVENT: Final = frozenset(("type", "index", "delta", "content_block", "message", "usage", METRICS))
 EVENTS: Final = frozenset((
     "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
     "message_stop", "ping",
 ))
 MESSAGE: Final = frozenset((
-    "id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details", "usage",
+    "id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details", "usage", METRICS,
 ))
 _USAGE: Final = frozenset((
     "input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation",
     "output_tokens_details", "service_tier", "inference_geo",
+    "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details",
 ))
 _CITATION: Final = frozenset((
     "type", "cited_text", "url", "title", "encrypted_index", "document_index", "document_title", "file_id", "source",
@@ -131,7 +132,7 @@ def _note_extras(usage: Json, holder: ReportHolder) -> None:
 def note_service(message: Json, holder: ReportHolder) -> Usage | None:
     """Note tier, price, searches and changes of a forwarded message, and return its token counts."""
     note_message(message, holder)
-    return read_usage(message.get("usage"))
+    return read_usage(stated_usage(message))
 
 
 def note_message(message: Json, holder: ReportHolder) -> None:

@@ -133,6 +133,26 @@ def read_usage(obj: Any) -> Usage | None:
     return _add_iterations(usage, iterations) if iterations else usage
 
 
+METRICS: Final = "amazon-bedrock-invocationMetrics"
+"""The key of the counts that Bedrock adds to the last event of a stream."""
+_METRICS: Final = {
+    "inputTokenCount": "input_tokens",
+    "outputTokenCount": "output_tokens",
+    "cacheReadInputTokenCount": "cache_read_input_tokens",
+    "cacheWriteInputTokenCount": "cache_creation_input_tokens",
+}
+
+
+def stated_usage(body: Json) -> Any:
+    """Return the usage of a reply or an event: its own, that of its message, or the counts of Bedrock."""
+    usage, message, metrics = body.get("usage"), body.get("message"), body.get(METRICS)
+    if not usage and type(message) is dict:
+        usage = message.get("usage")
+    if not usage and type(metrics) is dict:
+        return {name: metrics[key] for key, name in _METRICS.items() if key in metrics}
+    return usage
+
+
 def merge_counts(counts: Json, usage: Json) -> bool:
     """Replace the counts of a stream by those of a later event; nulls change nothing.
 
@@ -155,6 +175,9 @@ def merge_counts(counts: Json, usage: Json) -> bool:
 def _read_counts(obj: Json) -> Usage:
     """Return the counts at the top of a usage, or of one of its iterations."""
     fresh, output, read, written = read_counts(obj, _COUNTS)
+    if fresh is None and output is None and ("prompt_tokens" in obj or "completion_tokens" in obj):
+        prompt, output = read_counts(obj, ("prompt_tokens", "completion_tokens"))  # the names of other dialects
+        return Usage(prompt, read_count(obj.get("prompt_tokens_details"), "cached_tokens"), None, output)
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     thinking = read_count(obj.get("output_tokens_details"), "thinking_tokens")
     if thinking and output is not None and thinking > output:  # then the output does not include it

@@ -60,7 +60,17 @@ ITEMS: Final = {
 # fmt: on
 _PARTS: Final = frozenset(("type", "text", "refusal", "annotations", "logprobs"))
 _USAGE: Final = frozenset(
-    ("input_tokens", "output_tokens", "total_tokens", "input_tokens_details", "output_tokens_details")
+    (
+        "input_tokens",
+        "output_tokens",
+        "total_tokens",
+        "input_tokens_details",
+        "output_tokens_details",
+        "prompt_tokens",
+        "completion_tokens",
+        "prompt_tokens_details",
+        "completion_tokens_details",
+    )
 )
 _USAGE_DETAILS: Final = (
     ("input_tokens_details", frozenset(("cached_tokens", "cache_write_tokens", "text_tokens"))),

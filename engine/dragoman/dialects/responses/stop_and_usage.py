@@ -75,11 +75,15 @@ def read_usage(obj: Any) -> Usage | None:
     if type(obj) is not dict:
         return None
     input_total, output_total = read_count(obj, "input_tokens"), read_count(obj, "output_tokens")
+    inside, outside = "input_tokens_details", "output_tokens_details"
+    if input_total is None and output_total is None:  # the names of Chat, which some servers keep
+        input_total, output_total = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
+        inside, outside = "prompt_tokens_details", "completion_tokens_details"
     if input_total is None and output_total is None:
         return None
-    details = obj.get("input_tokens_details")
+    details = obj.get(inside)
     read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
-    reasoning = read_count(obj.get("output_tokens_details"), "reasoning_tokens")
+    reasoning = read_count(obj.get(outside), "reasoning_tokens")
     if input_total is not None and output_total is not None:
         total = obj.get("total_tokens")
         if (

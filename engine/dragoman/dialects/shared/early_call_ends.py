@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from dragoman.canonical.events import BlockEnd, Event
+from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.streamed_arguments import Arguments
 from dragoman.errors import UpstreamProtocolError
@@ -66,6 +66,7 @@ class EarlyEnds:
         return True
 
     def _end(self, key: Hashable, out: list[Event]) -> None:
-        del self._arguments[key]
+        if rest := self._arguments.pop(key).rest():
+            out.append(Delta(self._blocks.open[key][0], rest))
         self.ended[key] = None
         out.append(BlockEnd(self._blocks.end(key)))

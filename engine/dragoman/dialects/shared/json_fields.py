@@ -173,8 +173,18 @@ COUNT_MAX: Final = 10**10
 """Largest count of a reply that is read. No reply has as many tokens, and stores compute with 53 or 64 bits."""
 
 
+_DIGITS: Final = len(str(COUNT_MAX))
+
+
 def count_of(value: Any) -> int | None:
-    """Return a value in an upstream's reply if it is a count up to `COUNT_MAX`, else None."""
+    """Return a value in an upstream's reply if it is a count up to `COUNT_MAX`, else None.
+
+    Some servers write counts as `9.0` or as text, as 64-bit numbers are in the JSON of protocol buffers.
+    """
+    if type(value) is float:
+        value = int(value) if value.is_integer() else None
+    elif type(value) is str:
+        value = int(value) if len(value) <= _DIGITS and value.isascii() and value.isdigit() else None
     return value if type(value) is int and 0 <= value <= COUNT_MAX else None
 
 
@@ -186,7 +196,14 @@ def read_count(body: Any, key: str) -> int | None:
 def read_counts(body: Json, keys: tuple[str, ...]) -> list[int | None]:
     """Return several counts, each as `read_count` does."""
     get = body.get
-    return [value if type(value := get(key)) is int and 0 <= value <= COUNT_MAX else None for key in keys]
+    return [
+        value
+        if type(value := get(key)) is int and 0 <= value <= COUNT_MAX
+        else None
+        if value is None
+        else count_of(value)
+        for key in keys
+    ]
 
 
 def read_timestamp(value: Any) -> int | None:

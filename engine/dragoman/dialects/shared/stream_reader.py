@@ -19,7 +19,7 @@ from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
-from dragoman.dialects.errors.read import read_error_event, read_error_payload, reply_object
+from dragoman.dialects.errors.read import read_error_event, read_error_payload, reply_object, unwrapped
 from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import DragomanError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
@@ -198,7 +198,7 @@ class StreamReader:
     def _read_document(self, data: bytes, out: list[Event]) -> None:
         """Read a body that is JSON instead of an event stream: a complete reply, or an error."""
         try:
-            payload = reply_object(data, self.dialect, loads_exact)
+            payload = unwrapped(reply_object(data, self.dialect, loads_exact), self.dialect)
             if payload.get("error"):
                 raise UpstreamStatusError(read_error_payload(payload, self.dialect))
             self.read_whole(payload, out)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from dragoman.dialects.shared.odd_arguments import EMPTY_FIRST, form_of, read_odd
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
@@ -37,12 +39,34 @@ class ReplyBudget:
 class Arguments:
     """The arguments of a call that have arrived, kept for `check` and `is_whole`."""
 
-    __slots__ = ("_braced", "_budget", "_depth", "_escaping", "_inside", "_pieces", "_scanned", "_verdict", "name")
+    __slots__ = (
+        "_begun",
+        "_braced",
+        "_budget",
+        "_depth",
+        "_escaping",
+        "_held",
+        "_inside",
+        "_left_out",
+        "_pieces",
+        "_record",
+        "_scanned",
+        "_verdict",
+        "name",
+    )
 
-    def __init__(self, budget: ReplyBudget, name: str = "") -> None:
+    def __init__(self, budget: ReplyBudget, name: str = "", record: Callable[[str], None] | None = None) -> None:
+        """`record` takes a description of what was repaired, each time."""
         self.name = name
         self._budget = budget
+        self._record = record
         self._pieces: list[str] = []
+        self._begun = False
+        """True once `pass_on` has had a fragment with text."""
+        self._held = ""
+        """The form of arguments that are kept back, see `odd_arguments`; "" if they are passed on as they arrive."""
+        self._left_out = ""
+        """Arguments that arrived and do not count."""
         # The state of the scan of `is_whole`.
         self._scanned = 0
         """The number of pieces that it has read."""
@@ -71,6 +95,62 @@ class Arguments:
             return False
         self._pieces.append(text)
         return True
+
+    def pass_on(self, text: str) -> str:
+        """Add a fragment, and return the text that can be passed on now. Raises LimitExceeded.
+
+        Arguments that may not be the text of one object are kept back until `rest`.
+        """
+        self.add(text)
+        if not self._begun:
+            if text:
+                self._begun = True
+                self._held = form_of(text)
+            return "" if self._held else text
+        if not self._held:
+            return text
+        if self._held == "empty" and (bare := text.strip()):
+            held = "".join(self._pieces[:-1])
+            self._held = ""
+            if not bare.startswith("{"):
+                return held + text
+            self._leave_out(held, text)
+            return text
+        return ""
+
+    def _leave_out(self, odd: str, counted: str) -> None:
+        """Let the arguments be `counted` alone, without what arrived before, which is `odd`."""
+        self._left_out, self._pieces = odd, [counted]
+        self._scanned = self._depth = self._inside = 0
+        self._braced = self._escaping = False
+        self._verdict = None
+        if self._record is not None:
+            self._record(EMPTY_FIRST)
+
+    def rest(self) -> str:
+        """Return what was kept back, now that the call has ended, in the form that it means if there is only one."""
+        if not self._held:
+            return ""
+        form, self._held = self._held, ""
+        text = self.text()
+        if form == "empty" or (odd := read_odd(text)) is None:
+            return text
+        self._pieces, self._verdict = [odd[0]], True
+        if self._record is not None:
+            self._record(odd[1])
+        return odd[0]
+
+    def is_held(self) -> bool:
+        """True if arguments are kept back."""
+        return bool(self._held)
+
+    def shown(self) -> str:
+        """Return the arguments so far that were, or can be, passed on."""
+        return "" if self._held else self.text()
+
+    def received(self) -> str:
+        """Return all that arrived, with what does not count."""
+        return self._left_out + self.text()
 
     def text(self) -> str:
         """Return the arguments so far. Halves of a surrogate pair in two fragments are joined to one character."""

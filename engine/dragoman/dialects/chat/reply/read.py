@@ -38,7 +38,8 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import is_empty, kind_of, read_timestamp, record_unknown
+from dragoman.dialects.shared.json_fields import is_empty, kind_of, parse_object, read_timestamp, record_unknown
+from dragoman.dialects.shared.odd_arguments import read_odd
 from dragoman.dialects.shared.service_report import note_tier
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import Path, UpstreamProtocolError, UpstreamStatusError
@@ -146,6 +147,8 @@ def _only_choice(body: Any, context: ReplyContext) -> tuple[Json, Json]:
     choices = body.get("choices") if type(body) is dict else None
     if type(choices) is not list:
         raise UpstreamProtocolError("upstream reply has no choices")
+    if len(choices) > 1:
+        choices = _joined(choices, context.losses)
     if len(choices) != 1:
         # Choices are alternatives, not parts of one turn: using the first would lose the others (mapping §9.1).
         raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
@@ -161,6 +164,28 @@ def _only_choice(body: Any, context: ReplyContext) -> tuple[Json, Json]:
     if role and role != "assistant":
         raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
     return choice, message
+
+
+def _joined(choices: list[Any], losses: Losses) -> list[Any]:
+    """Return one choice for the parts of one turn: some servers put its text and its calls into choices of their own
+    (GitHub Copilot; HKUDS/nanobot#1555). Alternatives are returned as they are.
+    """
+    messages = [choice.get("message") if type(choice) is dict else None for choice in choices]
+    whole: Json = {}
+    calls: list[Any] = []
+    for message in messages:
+        if type(message) is not dict:
+            return choices
+        fields = {key: value for key, value in message.items() if key != "role" and not is_empty(value)}
+        more = fields.pop("tool_calls", [])
+        if whole.keys() & fields.keys() or type(more) is not list:
+            return choices
+        whole |= fields
+        calls += more
+    if not calls:
+        return choices
+    losses.add(LossCode.REPLY_REPAIRED, "choices", "the parts of one turn came as several choices")
+    return [{**choices[0], "index": 0, "message": {**whole, "role": "assistant", "tool_calls": calls}}]
 
 
 def _calls_of(message: Json, losses: Losses) -> Any:
@@ -307,13 +332,14 @@ def _read_calls(
         else:
             if type(body.get("arguments")) is dict:
                 losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
-            arguments = _read_arguments(body.get("arguments"), name, complete=complete)
+            arguments = _read_arguments(body.get("arguments"), name, at, losses, complete=complete)
         parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=custom))
     return parts
 
 
-def _read_arguments(arguments: Any, name: str, *, complete: bool) -> str:
+def _read_arguments(arguments: Any, name: str, at: Path, losses: Losses, *, complete: bool) -> str:
     """Return the arguments unchanged, which must be a JSON object: a guessed repair would run a tool (mapping §6.3).
+    Those that have another form with one meaning (`odd_arguments`) are returned in this form, and recorded.
 
     If the upstream reports truncation, partial arguments are returned as well.
     """
@@ -324,12 +350,15 @@ def _read_arguments(arguments: Any, name: str, *, complete: bool) -> str:
     if type(arguments) is str:
         if not arguments.strip():
             return "{}" if complete else arguments
+        if parse_object(arguments) is not None:
+            return arguments
+        if (odd := read_odd(arguments)) is not None:
+            losses.add_once(LossCode.REPLY_REPAIRED, at, odd[1])
+            return odd[0]
         try:
-            parsed = loads(arguments)
+            loads(arguments)
         except ValueError:
             if not complete:
                 return arguments
             raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
-        if type(parsed) is dict:
-            return arguments
     raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not a JSON object")

@@ -8,6 +8,7 @@ recorded as a loss. Any other is an error, because agents execute each call that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
@@ -17,6 +18,7 @@ from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
 from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call, record_unsigned
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
+from dragoman.dialects.shared.json_fields import count_of
 from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
@@ -36,7 +38,7 @@ class Call:
 
     __slots__ = ("arguments", "block", "custom", "extra", "id", "name", "pending", "plain", "written_id")
 
-    def __init__(self, budget: ReplyBudget) -> None:
+    def __init__(self, budget: ReplyBudget, record: Callable[[str], None]) -> None:
         self.block: int | None = None
         self.id = ""
         self.name = ""
@@ -47,7 +49,7 @@ class Call:
         """Signed `extra_content` that arrived before its block started."""
         self.pending = ""
         """Arguments that arrived before the name."""
-        self.arguments = Arguments(budget)
+        self.arguments = Arguments(budget, record=record)
         self.plain = False
         """True if its last fragment had arguments only."""
 
@@ -112,8 +114,12 @@ class ToolCallAssembler:
         if name and not call.name:
             call.name = call.arguments.name = name
             call.custom = custom
-        call.arguments.add(text)
-        if call.block is None:
+        if call.custom:
+            call.arguments.add(text)
+        else:
+            text = call.arguments.pass_on(text)
+        is_new = call.block is None
+        if is_new:
             if not call.name:
                 call.pending += text
                 return
@@ -125,7 +131,11 @@ class ToolCallAssembler:
                 if self._early_ends.late(id(call), text, call.name):
                     return
                 raise UpstreamProtocolError(f"upstream continued the call of {call.name!r} after its finish_reason")
+            if self._text.phase == "FINISHED" and not is_new:
+                self._repaired("a call continued after the finish_reason")
             out.append(Delta(call.block, text))
+            self._early_ends.after_delta(id(call), out)
+        elif call.arguments.is_held() and id(call) in self._blocks.open:
             self._early_ends.after_delta(id(call), out)
 
     def read_legacy(self, function: Any, out: list[Event]) -> None:
@@ -139,16 +149,21 @@ class ToolCallAssembler:
         """True if the stream has a call."""
         return any(call.block is not None for call in self.calls.values())
 
-    def close(self, out: list[Event], *, complete: bool) -> None:
-        """Close the open calls.
+    def close(self, out: list[Event], *, complete: bool, final: bool = True) -> None:
+        """Close the open calls; unless the stream ends (`final`), only if the arguments of all are whole.
 
         Raises UpstreamProtocolError for a call without a name, and for invalid arguments in a complete reply.
         """
         if not self.calls:
             return
-        if any(call.block is None and not call.is_blank() for call in self.calls.values()):
+        if final and any(call.block is None and not call.is_blank() for call in self.calls.values()):
             raise UpstreamProtocolError("upstream sent a tool call without a name")
         ending = [call for call in self.calls.values() if id(call) in self._blocks.open]
+        if not final and not all(call.custom or call.arguments.is_whole() for call in ending):
+            return  # some servers send a finish_reason before the last fragments, or behind each of them
+        out.extend(
+            Delta(call.block, rest) for call in ending if call.block is not None and (rest := call.arguments.rest())
+        )
         if complete:
             for call in ending:
                 if not call.custom:
@@ -183,10 +198,13 @@ class ToolCallAssembler:
             self._repaired("a call had no index")
             key = self._unindexed(position, call_id)
         elif type(key) is not int:
-            raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
+            if (count := count_of(key)) is None:
+                raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
+            self._repaired("the index of a call was not an integer")
+            key = count
         call = self.calls.get(key)
         if call is None:
-            call = self.calls[key] = Call(self._text.budget)
+            call = self.calls[key] = Call(self._text.budget, self._repaired)
         elif name or (call_id and call_id != call.id):
             call = self._resolve_conflict(call, key, call_id, name, text)
             if call is None:
@@ -221,8 +239,8 @@ class ToolCallAssembler:
             self._repaired("several calls have one index")
             key, call = known, self.calls[known]
             other_id, other_name = False, bool(name and name != call.name)
-        if not call.name and not other_id:
-            return call  # the name arrives after the id
+        if not other_id and (not call.name or (call_id and not other_name and call.arguments.is_held())):
+            return call  # the name arrives after the id, or the arguments after an empty object
         if name and (other_id or other_name or text.lstrip().startswith("{")) and call.is_complete():
             if not other_id and not other_name and call.arguments.text() == text:
                 self._repaired("a whole call was sent twice")
@@ -230,7 +248,10 @@ class ToolCallAssembler:
             # Some servers send each call complete before the next, all with index 0.
             self._repaired("several calls have one index")
             self.calls[key, len(self.calls)] = call
-            call = self.calls[key] = Call(self._text.budget)
+            call = self.calls[key] = Call(self._text.budget, self._repaired)
+            return call
+        if other_id and not other_name and not call.is_complete() and not (name and text.lstrip().startswith("{")):
+            self._repaired("the id of a call changed in the middle of it")
             return call
         if other_id:
             raise UpstreamProtocolError(f"upstream changed the id of tool call {key} in the middle of it")

@@ -168,13 +168,15 @@ class ChatReader(StreamReader):
                 self._head = _head_of(data)
         if not CHOICE.issuperset(choice):
             delta = self._read_choice_extras(choice, delta)
+        if not delta and (message := choice.get("message")):
+            delta = self._unsent(message)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._keep_usage(usage)
         if logprobs := choice.get("logprobs"):
             self._tokens = read_logprobs(logprobs, self.context)
         if delta:
             self._totalled = False
-            if type(delta) is dict and ("tool_calls" in delta or "function_call" in delta):
+            if type(delta) is dict and ("tool_calls" in delta or "function_call" in delta) and choice.get("delta"):
                 delta = with_exact(data, b"arguments", chunk)["choices"][0]["delta"]
             self._delta(delta, out)
         elif usage:
@@ -244,6 +246,22 @@ class ChatReader(StreamReader):
         text = {} if delta else completion_text(choice, self.context)
         record_unknown(choice, CHOICE_USED | {"text"} if text else CHOICE_USED, _CHOICE, self.context.losses)
         return text or delta
+
+    def _unsent(self, message: Any) -> Any:
+        """Return what of a message in place of a delta no delta had. Some servers end a stream with all of it."""
+        if type(message) is not dict:
+            return None
+        rest = {key: value for key, value in message.items() if not is_empty(value) and key != "role"}
+        if self._text.blocks.count or self._text.kind is not None:
+            for key in rest.keys() - {"content", "tool_calls"}:
+                del rest[key]
+        if self._text.shown:
+            rest.pop("content", None)
+        if self._calls is not None and self._calls.any_started():
+            rest.pop("tool_calls", None)
+        if rest:
+            self._repaired("a chunk had a message instead of a delta", _CHOICE)
+        return rest or None
 
     def _keep_usage(self, usage: Any) -> None:
         note_usage(usage, ("usage",), self.context)
@@ -381,7 +399,7 @@ class ChatReader(StreamReader):
         self._advance("finish_reason")
         if self._sources:
             self._cite_sources(out)
-        self._close_blocks(out, complete=not cut)
+        self._close_blocks(out, complete=not cut, final=cut)
 
     def _are_calls_complete(self) -> bool:
         calls = self._calls.calls.values() if self._calls is not None else ()
@@ -399,10 +417,10 @@ class ChatReader(StreamReader):
             else:
                 self.context.losses.add_once(LossCode.CITATIONS, "citations", "there was no text to cite them")
 
-    def _close_blocks(self, out: list[Event], *, complete: bool) -> None:
+    def _close_blocks(self, out: list[Event], *, complete: bool, final: bool = True) -> None:
         self._text.close(out, complete=complete)
         if self._calls is not None:
-            self._calls.close(out, complete=complete)
+            self._calls.close(out, complete=complete, final=final)
         self._text.write_signatures(out)
 
     def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:

@@ -17,7 +17,7 @@ from dragoman.canonical.reply_events import reply_of
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import read_error_payload, unwrapped
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.generate.errors import is_error
 from dragoman.dialects.generate.grounding import Grounding
@@ -142,6 +142,7 @@ class GenerateReader(StreamReader):
 
     def read_chunk(self, chunk: Json, out: list[Event]) -> None:
         """Read a chunk, or a complete reply. Raises DragomanError."""
+        chunk = unwrapped(chunk, self.dialect)
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
         candidate = _only_candidate(chunk.get("candidates"))

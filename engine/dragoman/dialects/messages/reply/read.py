@@ -18,8 +18,15 @@ from dragoman.dialects.messages.reply_fields import (
     record_unknown_citation,
     record_unknown_details,
 )
-from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
+from dragoman.dialects.messages.stop_and_usage import (
+    DIALECT,
+    read_stop_details,
+    read_usage,
+    resolve_stop_reason,
+    stated_usage,
+)
 from dragoman.dialects.shared.json_fields import kind_of, parse_object
+from dragoman.dialects.shared.odd_arguments import read_odd
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
@@ -41,11 +48,14 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         text = error.get("message") if type(error) is dict else None
         raise UpstreamProtocolError(f"the upstream answered an error under a success status: {text}")
     content = body.get("content") or []
+    if type(content) is str:
+        losses.add_once(LossCode.REPLY_REPAIRED, "content", "content was a string instead of an array")
+        content = [{"type": "text", "text": content}]
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     if not MESSAGE.issuperset(body):
         read_extras(body, MESSAGE, (), context)
-    usage, details = body.get("usage"), body.get("stop_details")
+    usage, details = stated_usage(body), body.get("stop_details")
     note_usage(usage, ("usage",), context)
     record_unknown_details(details, ("stop_details",), losses)
     parts: list[Part] = []
@@ -129,6 +139,9 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if type(given) is str and (parsed := parse_object(given or "{}")) is not None:
         losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments were text instead of an object")
         given = parsed
+    elif type(given) is str and (odd := read_odd(given)) is not None:
+        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), odd[1])
+        given = parse_object(odd[0])
     if type(given) is not dict:
         raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)

@@ -8,7 +8,7 @@ from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import TEXT_KEYS, note_message
-from dragoman.dialects.messages.stop_and_usage import merge_counts, read_stop, read_usage
+from dragoman.dialects.messages.stop_and_usage import merge_counts, read_stop, read_usage, stated_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
@@ -65,6 +65,7 @@ class MessagesObserver(Observer):
         elif name == "message_delta":
             self._message_delta(payload)
         elif name == "message_stop":
+            self._count(stated_usage(payload))
             self._stop()
         elif name == "error" or reports_error(payload):
             self.watch_error(payload, event)

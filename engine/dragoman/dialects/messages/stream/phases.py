@@ -67,7 +67,8 @@ READER: Final[dict[Phase, Moves]] = {
 }
 """Phase of the reader → event of the upstream → next phase.
 
-`stop_reason` stands for a `message_delta` that holds one, which is both events. A second one is ignored and recorded.
+`stop_reason` stands for a `message_delta` that holds one, which is both events. A second one is ignored and recorded,
+and so is a `message_start` of the same message in `BLOCKS`.
 Any other event that is absent in a phase is an UpstreamProtocolError or StreamTruncated with the message in `errors`.
 Like every error that the reader finds, it leads to `DONE`. If the upstream's body ends before `DONE`, the stream was
 cut, unless the profile allows to leave `message_stop` out and the phase is `STOPPED`. In `DONE`, events are not read.

@@ -55,7 +55,7 @@ class CallReader:
             call_id = mint_call_id(given, message_id, index, "content", self._context.losses.add_once)
         self._ids.add(call_id)
         out.append(BlockStart(index, "tool", call_id, self._context.names.get(name, name)))
-        arguments = self.arguments[key] = Arguments(self._budget, name)
+        arguments = self.arguments[key] = Arguments(self._budget, name, self.record_repair)
         self.all.append(arguments)
         self.early.watch(key, arguments)
         if initial := block.get("input"):
@@ -75,12 +75,15 @@ class CallReader:
         return self.early.late(key, text if type(text) is str else "?", name)
 
     def flush(self, key: int, index: int, out: list[Event]) -> None:
-        """Emit the arguments that came in the start of a call, if no fragments followed."""
+        """Emit the arguments that came in the start of a call, if no fragments followed, and those kept back."""
         initial = self._initial_input.pop(key, None)
-        if initial is not None and not self.arguments[key]:
+        arguments = self.arguments[key]
+        if initial is not None and not arguments:
             self.record_repair("the arguments of a call were complete in content_block_start")
-            self.arguments[key].add(initial)
-            out.append(Delta(index, initial))
+            if passed := arguments.pass_on(initial):
+                out.append(Delta(index, passed))
+        if rest := arguments.rest():
+            out.append(Delta(index, rest))
 
     def end(self, key: int, index: int, out: list[Event], *, last: bool) -> None:
         """End a call. If it is the last block so far and has no arguments, its end waits for `end_pending`."""

@@ -40,6 +40,10 @@ class UsageReader:
             self._canonical = read_usage(self._counts)
         return self._canonical
 
+    def is_final(self) -> bool:
+        """True if an event after the content counted the output."""
+        return self._final
+
     def is_preliminary(self) -> bool:
         """True if only `message_start` counted the output."""
         return not self._final and bool(self._counts.get("output_tokens"))

@@ -7,7 +7,7 @@ events and blocks are dropped and recorded. Tool calls, signatures and token cou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -50,7 +50,7 @@ from dragoman.dialects.messages.reply_fields import (
     record_unknown_citation,
     record_unknown_details,
 )
-from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason, stated_usage
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
@@ -68,7 +68,12 @@ from dragoman.wire.json_codec import with_exact
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _NO_KEYS: frozenset[str] = frozenset()
 _STOP_REASON = ("delta", "stop_reason")
-_DELTA_KIND = {"text_delta": "text", "thinking_delta": "reasoning", "input_json_delta": "tool"}
+_DELTA_KIND: Final[dict[str, BlockKind]] = {
+    "text_delta": "text",
+    "thinking_delta": "reasoning",
+    "input_json_delta": "tool",
+}
+_PROSE: Final[frozenset[BlockKind]] = frozenset(("text", "reasoning"))
 
 
 class MessagesReader(StreamReader):
@@ -82,6 +87,7 @@ class MessagesReader(StreamReader):
         "_blocks",
         "_budget",
         "_calls",
+        "_first",
         "_id",
         "_ignored",
         "_last",
@@ -90,6 +96,7 @@ class MessagesReader(StreamReader):
         "_shown",
         "_thinking",
         "_usage",
+        "_waiting",
     )
 
     dialect = Dialect.MESSAGES
@@ -110,19 +117,22 @@ class MessagesReader(StreamReader):
         self._thinking: ThinkingReader | None = None
         """None before the first thinking block."""
         self._usage = UsageReader()
+        self._waiting: Finish | None = None
+        """The finish, if nothing counted the output before it: some servers do in `message_stop` only."""
         self._message: Json | None = None
         """The message of `message_start`, if it has content, which counts only if no blocks follow."""
+        self._first: dict[int, str] = {}
+        """Texts of the starts of blocks, until it is known whether their deltas repeat them."""
         self._ignored: set[int] = set()
         """The upstream's indexes of blocks of unknown types."""
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one event.
 
-        Some servers send `[DONE]`, which Messages does not have. It is ignored, unless the server is known to leave
-        `message_stop` out.
+        Some servers send `[DONE]`, which Messages does not have. After a stop reason it stands for `message_stop`.
         """
         if data == b"[DONE]":
-            if self._phase == "STOPPED" and not self.context.profile.message_stop:
+            if self._phase == "STOPPED":
                 self._end(out)
             return
         try:
@@ -145,6 +155,7 @@ class MessagesReader(StreamReader):
         elif name == "message_delta":
             self._message_delta(event, out)
         elif name == "message_stop":
+            self._count_last(event)
             self._stop(out)
         elif name == "ping":
             out.append(Ping())
@@ -203,8 +214,11 @@ class MessagesReader(StreamReader):
     # --- the message ---------------------------------------------------------------------------------------------
 
     def _start(self, event: Json, out: list[Event]) -> None:
-        self._phase = READER[self._phase]["message_start"]
         message = event.get("message")
+        if self._phase == "BLOCKS" and type(message) is dict and message.get("id") in (None, "", self._id):
+            self._record_repair("message_start came twice", "message_start")
+            return
+        self._phase = READER[self._phase]["message_start"]
         if message is None:
             message = {}
         if type(message) is not dict:
@@ -267,7 +281,11 @@ class MessagesReader(StreamReader):
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
         details = delta.get("stop_details")
         record_unknown_details(details, ("delta", "stop_details"), self.context.losses)
-        out.append(Finish(stop, self._usage.canonical(), read_stop_details(details)))
+        finish = Finish(stop, self._usage.canonical(), read_stop_details(details))
+        if self._usage.is_final():
+            out.append(finish)
+        else:
+            self._waiting = finish
 
     def _finish_at_once(self, message: Json, out: list[Event]) -> None:
         """Finish a reply whose content was in `message_start`."""
@@ -277,8 +295,17 @@ class MessagesReader(StreamReader):
         finish.usage = self._usage.canonical()
         out += [*blocks, finish]
 
+    def _count_last(self, event: Json) -> None:
+        """Take the counts that some servers state in the last event, Bedrock among them."""
+        if usage := stated_usage(event):
+            note_usage(usage, ("usage",), self.context)
+            self._usage.update(usage)
+
     def _stop(self, out: list[Event]) -> None:
         self._phase = READER[self._phase]["message_stop"]
+        if self._waiting is not None:
+            self._waiting.usage = self._usage.canonical()
+            out.append(self._waiting)
         out.append(End(self._usage.canonical()))
         if self._usage.is_preliminary():
             self.context.losses.add_once(
@@ -303,6 +330,7 @@ class MessagesReader(StreamReader):
             if key in calls.early.ended:
                 raise UpstreamProtocolError(f"upstream started block {key} twice")
             calls.early.before_start(out)
+        self._end_replaced(key, out)
         kind = block.get("type")
         record_unknown_block(block, ("content_block",), self.context)
         if kind == "text":
@@ -329,12 +357,44 @@ class MessagesReader(StreamReader):
             self._ignored.add(key)
             self.context.losses.add(LossCode.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
 
+    def _end_replaced(self, key: int, out: list[Event]) -> None:
+        """End a text or reasoning in whose place another block starts (Ollama; ollama/ollama#17101)."""
+        entry = self._blocks.open.get(key)
+        if entry is not None and entry[1] in _PROSE:
+            self._record_repair("a block started in the place of an open one")
+            self._flush_block(key, out)
+            out.append(BlockEnd(self._blocks.end(key)))
+
     def _open_prose(self, key: int, kind: BlockKind, text: Any, out: list[Event]) -> None:
         index = self._blocks.start(key, kind)
         out.append(BlockStart(index, kind))
         if text and type(text) is str:
-            self._shown |= kind == "text"
-            out.append(Delta(index, text))
+            if kind == "text":
+                self._first[key] = text
+            else:
+                out.append(Delta(index, text))
+
+    def _write_first(self, key: int, index: int, text: str, out: list[Event]) -> None:
+        """Emit the text of a block's start, unless `text`, which follows it, repeats it (MiniMax; cline/cline#9215)."""
+        first = self._first.pop(key, "")
+        if not first:
+            return
+        if text.startswith(first):
+            self._record_repair("a delta repeated the text of its block's start")
+            return
+        self._shown = True
+        out.append(Delta(index, first))
+
+    def _change_kind(self, key: int, kind: BlockKind, out: list[Event]) -> None:
+        """Go on with a block of the kind that a delta has, in place of the open one."""
+        self._record_repair("a block had deltas of another kind")
+        self._flush_block(key, out)
+        out.append(BlockEnd(self._blocks.end(key)))
+        self._open_prose(key, kind, None, out)
+        if kind == "reasoning":
+            if self._thinking is None:
+                self._thinking = ThinkingReader(self._budget, self.context)
+            self._thinking.start(key, self._blocks.open[key][0], {"type": "thinking"}, out)
 
     def _delta(self, event: Json, out: list[Event]) -> None:
         key = event.get("index")
@@ -369,18 +429,24 @@ class MessagesReader(StreamReader):
         if _DELTA_KIND[form] != kind or type(text) is not str:
             if _is_empty(delta) and (text is not None or kind != "tool"):
                 return
-            text = self._repair_fragment(form, kind, text)
+            if type(text) is str and kind in _PROSE and (meant := _DELTA_KIND[form]) in _PROSE:
+                self._change_kind(key, meant, out)
+                index, kind = self._blocks.open[key]
+            else:
+                text = self._repair_fragment(form, kind, text)
+        if key in self._first and text:
+            self._write_first(key, index, text, out)
         calls = self._calls if kind == "tool" else None
         if calls is not None:
-            calls.arguments[key].add(text)
+            text = calls.arguments[key].pass_on(text)
         elif kind == "reasoning" and (thinking := self._thinking) is not None and key in thinking.buffers:
             thinking.buffers[key].add_text(text)
         if text:
             out.append(Delta(index, text))
             if kind == "text":
                 self._shown = True
-            if calls is not None:
-                calls.early.after_delta(key, out)
+        if calls is not None:
+            calls.early.after_delta(key, out)
 
     def _other_delta(self, key: int, form: Any, delta: Json, out: list[Event]) -> None:
         """Read a delta with a signature or a citation, or of an opaque or unknown kind."""
@@ -429,10 +495,15 @@ class MessagesReader(StreamReader):
         if calls is not None and key in calls.early.ended:
             del calls.early.ended[key]
             return
-        self._flush_block(key, out)
         entry = self._blocks.open.get(key)
+        if entry is None:
+            if self._phase == "WAITING":
+                raise UpstreamProtocolError("upstream ended a block before message_start")
+            self._record_repair("a block ended that was not open")
+            return
+        self._flush_block(key, out)
         index = self._blocks.end(key)
-        if calls is not None and entry is not None and entry[1] == "tool":
+        if calls is not None and entry[1] == "tool":
             calls.end(key, index, out, last=key == self._last)
         else:
             out.append(BlockEnd(index))
@@ -442,6 +513,7 @@ class MessagesReader(StreamReader):
         entry = self._blocks.open.get(key)
         if entry is None:
             return
+        self._write_first(key, entry[0], "", out)
         if entry[1] == "reasoning" and self._thinking is not None:
             self._thinking.flush(key, entry[0], out)
         elif entry[1] == "tool" and self._calls is not None:

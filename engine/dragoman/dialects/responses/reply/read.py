@@ -29,7 +29,8 @@ from dragoman.dialects.responses.reply.read_items import (
 )
 from dragoman.dialects.responses.reply_fields import read_response, record_unknown_item
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
-from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
+from dragoman.dialects.shared.json_fields import kind_of, parse_object, read_timestamp
+from dragoman.dialects.shared.odd_arguments import read_odd
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
@@ -155,6 +156,9 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
     if item.get("phase") is not None:
         losses.add(LossCode.PHASE, (*at, "phase"))
     content = item.get("content") or []
+    if type(content) is str:
+        losses.add_once(LossCode.REPLY_REPAIRED, "output", "content was a string instead of an array")
+        content = [{"type": "output_text", "text": content}]
     if type(content) is not list:
         raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
     for number, raw in enumerate(content):
@@ -205,10 +209,15 @@ def _read_call(
         call_id = mint_call_id(given, identity, position, at, context.losses.add)
     if type(item.get("arguments")) is dict and kind == "function_call":
         context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
+    text = call_text(item, ARGUMENTS[kind])
+    usual = kind != "function_call" or text.startswith('{"') or parse_object(text) is not None
+    if not usual and (odd := read_odd(text)) is not None:
+        text, repair = odd
+        context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
     return ToolCall(
         call_id,
         context.names.get(name, name),
-        call_text(item, ARGUMENTS[kind]),
+        text,
         at,
         custom=kind == "custom_tool_call",
         namespace=namespace_of(item),

@@ -146,9 +146,12 @@ def reasoning_texts(item: Json) -> tuple[list[str], list[str]]:
 
 
 def _texts(parts: Any) -> list[str]:
+    """Return the text of each part; some servers send a string in place of the parts, or of a part."""
+    if type(parts) is str:
+        return [parts]
     if type(parts) is not list:
         return []
-    texts = (part.get("text") if type(part) is dict else None for part in parts)
+    texts = (part.get("text") if type(part) is dict else part for part in parts)
     return [text if type(text) is str else "" for text in texts]
 
 

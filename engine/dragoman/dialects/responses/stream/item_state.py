@@ -270,7 +270,7 @@ class ItemTable:
         elif kind == "call":
             if self.calls is None:
                 self.calls = CallState(self.blocks, self.context)
-            item.arguments = Arguments(self.calls.budget)
+            item.arguments = Arguments(self.calls.budget, record=self.record_repair)
             if call_name(raw):
                 self.open_call(item, raw, out)
         elif kind == "native":
@@ -316,7 +316,7 @@ class ItemTable:
         )
         if not item.custom:
             calls.early_ends.watch(item.key, item.arguments)
-        if received := item.arguments.text():
+        if received := item.arguments.shown():
             out.append(Delta(item.block, received))
 
     def run_callback(self, delta: Delta) -> RunCallback | None:

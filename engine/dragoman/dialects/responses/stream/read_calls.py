@@ -57,6 +57,8 @@ def end_call(table: ItemTable, item: ItemState, out: list[Event], *, complete: b
         raise UpstreamProtocolError("upstream called a tool without a name")
     assert table.calls is not None
     if item.key not in table.calls.early_ends.ended:
+        if item.arguments is not None and (rest := item.arguments.rest()):
+            out.append(Delta(item.block, rest))
         out.append(BlockEnd(table.blocks.end(item.key), complete))
 
 
@@ -86,10 +88,14 @@ def _emit_arguments(table: ItemTable, item: ItemState, text: str, out: list[Even
     assert item.arguments is not None
     assert table.calls is not None
     if text:
-        item.arguments.add(text)
+        if item.custom:
+            item.arguments.add(text)
+        else:
+            text = item.arguments.pass_on(text)
         early_ends = table.calls.early_ends
         if item.block is not None and not early_ends.late(item.key, text, item.arguments.name):
-            out.append(Delta(item.block, text))
+            if text:
+                out.append(Delta(item.block, text))
             early_ends.after_delta(item.key, out)
 
 
@@ -110,10 +116,10 @@ def missing_arguments(item: ItemState, text: str) -> str:
     Raises UpstreamProtocolError if they contradict what was received. The same JSON in another format does not.
     """
     assert item.arguments is not None
-    received = item.arguments.text()
-    if text.startswith(received):
-        return text[len(received) :]
-    if not text or (not item.custom and _is_same_json(received, text)):
+    for received in (item.arguments.text(), item.arguments.received()):
+        if text.startswith(received):
+            return text[len(received) :]
+    if not text or (not item.custom and _is_same_json(item.arguments.text(), text)):
         return ""
     raise UpstreamProtocolError(f"upstream ended the call of {item.arguments.name!r} with other input than it streamed")
 

@@ -115,6 +115,9 @@ def close_part(table: ItemTable, part: PartState, out: list[Event], *, complete:
 def complete_message(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, complete: bool) -> None:
     """Emit what is missing of a finished message, and close its parts. `complete` is False if it was cut off."""
     content = raw.get("content")
+    if content and type(content) is str:
+        table.record_repair("content was a string instead of an array")
+        content = [{"type": "output_text", "text": content}]
     if type(content) is not list:
         content = []
     for number, raw_part in zip(item.part_numbers(len(content)), content, strict=True):

@@ -27,7 +27,7 @@ def test_kind_and_text_of_each_part() -> None:
     assert not losses
 
 
-@pytest.mark.parametrize("part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, "Hi"])
+@pytest.mark.parametrize("part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, 3])
 def test_other_parts_are_losses(part: Any) -> None:
     losses = Losses()
     assert read_content_parts([{"type": "text", "text": "a"}, part], ("message",), losses) == [("text", "a")]

@@ -88,6 +88,6 @@ def test_the_counts() -> None:
     assert read_usage({"candidatesTokenCount": 4}) == Usage(None, 0, None, 4, 0)
 
 
-@pytest.mark.parametrize("counts", [None, [], {}, {"trafficType": "ON_DEMAND"}, {"promptTokenCount": "4"}])
+@pytest.mark.parametrize("counts", [None, [], {}, {"trafficType": "ON_DEMAND"}, {"promptTokenCount": "four"}])
 def test_no_counts(counts: object) -> None:
     assert read_usage(counts) is None

@@ -77,7 +77,7 @@ def test_T31_input_tokens_never_negative() -> None:
     [
         ({"output_tokens": 3}, Usage(output_total=3)),
         ({"input_tokens": 4, "cache_read_input_tokens": None}, Usage(input_total=4)),
-        ({"input_tokens": "4", "output_tokens": True}, Usage()),
+        ({"input_tokens": "x", "output_tokens": True}, Usage()),
         ({}, Usage()),
         (None, None),
         ([1], None),
@@ -115,7 +115,7 @@ def test_other_stop_details_mean_nothing(obj: Any) -> None:
     [
         ({"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}, 4),
         ({"ephemeral_5m_input_tokens": 7}, None),
-        ({"ephemeral_1h_input_tokens": "4"}, None),
+        ({"ephemeral_1h_input_tokens": "x"}, None),
         ([], None),
         (None, None),
     ],

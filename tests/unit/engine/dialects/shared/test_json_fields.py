@@ -118,7 +118,10 @@ def test_empty_fields_of_a_replayed_reply_are_none() -> None:
         (1e30, None),
         (-1, None),
         (True, None),
-        ("7", None),
+        ("7", 7),
+        (7.0, 7),
+        ("7.5", None),
+        ("-7", None),
         (None, None),
     ],
 )

@@ -76,7 +76,7 @@ XAI = {"web_search_calls": 0, "x_search_calls": 3, "file_search_calls": 1, "mcp_
         ({"server_side_tool_usage_details": XAI}, 0, {"x_search": 3, "file_search": 1}),
         # The sources of a live search, which xAI counted before its tools.
         ({"server_side_tool_usage_details": XAI, "num_sources_used": 5}, 5, {"x_search": 3, "file_search": 1}),
-        ({"server_tool_use": {"web_fetch_requests": -1, "web_search_requests": "2"}}, None, None),
+        ({"server_tool_use": {"web_fetch_requests": -1, "web_search_requests": "x"}}, None, None),
         ({"server_tool_use": [1], "server_side_tool_usage_details": 7}, None, None),
     ],
 )

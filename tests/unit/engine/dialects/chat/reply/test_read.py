@@ -82,7 +82,7 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
         (upstream({"tool_calls": [tool_call('{"a": ')]}, "tool_calls"), "not JSON"),
         (upstream({"tool_calls": [tool_call("[1]")]}), "not a JSON object"),
-        (upstream({"tool_calls": [tool_call("null")]}), "not a JSON object"),
+        (upstream({"tool_calls": [tool_call("[]")]}), "not a JSON object"),
         (upstream({"tool_calls": [tool_call(3)]}), "not a JSON object"),
     ],
 )

@@ -27,7 +27,7 @@ def test_T01_a_call_without_a_name_never_becomes_a_block() -> None:
 
 @pytest.mark.parametrize(
     ("second", "message"),
-    [(call(0, "b", "f"), "changed the id"), (call(0, "a", "g"), "renamed the tool call 'f' to 'g'")],
+    [(call(0, "b", "f"), "not whole JSON"), (call(0, "a", "g"), "renamed the tool call 'f' to 'g'")],
 )
 def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, message: str) -> None:
     events = read(ROLE, call(0, "a", "f", '{"x"'), second, piece({}, "tool_calls"), "[DONE]")

@@ -100,7 +100,7 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
         (chunk({"index": 0, "delta": {}, "finish_reason": 5}), "not a string"),
         (piece({"tool_calls": {"index": 0}}), "not an array"),
         (piece({"tool_calls": ["x"]}), "not an object"),
-        (tool(index="0", id="a", function={"name": "f"}), "not an integer"),
+        (tool(index="x", id="a", function={"name": "f"}), "not an integer"),
         (tool(index=0, id="a", function={"name": 5}), "name that is not a string"),
     ],
 )

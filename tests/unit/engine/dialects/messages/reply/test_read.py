@@ -147,7 +147,7 @@ def test_a_refusal_without_text() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        "hi",
+        5,
         ["hi"],
         [{"type": "text", "text": 5}],
         [{"type": "tool_use", "id": "x", "name": "f", "input": "{"}],

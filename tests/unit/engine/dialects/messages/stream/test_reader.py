@@ -75,12 +75,8 @@ def test_text() -> None:
 @pytest.mark.parametrize(
     ("event", "noted"),
     [
-        (START, "message_start twice"),
-        (text(0), "started block 0 twice"),
-        (tool(0), "started block 0 twice"),
+        ({**START, "message": {**START["message"], "id": "msg_other"}}, "message_start twice"),
         (writes(1, "x"), "continued block 1, which is not open"),
-        (closed(1), "ended block 1, which is not open"),
-        (delta(0, "thinking_delta", thinking="x"), "thinking_delta in a text block"),
         (delta(0, "input_json_delta", partial_json="x"), "input_json_delta in a text block"),
         (delta(0, "signature_delta", signature="x"), "signature_delta in a text block"),
         (writes(0, 5), "text_delta in a text block"),  # type: ignore[arg-type]

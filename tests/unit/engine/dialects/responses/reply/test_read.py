@@ -117,7 +117,7 @@ def test_T31_missing_counts_are_unknown_and_not_zero() -> None:
     assert reply(usage={"input_tokens": 3, "output_tokens": 0, "input_tokens_details": None}).usage == Usage(
         3, None, None, 0
     )
-    for nothing in (None, {}, "x", {"input_tokens": "3", "output_tokens": -1}):
+    for nothing in (None, {}, "x", {"input_tokens": "x", "output_tokens": -1}):
         assert reply(usage=nothing).usage is None
 
 
@@ -180,7 +180,7 @@ def test_T24_unknown_items_and_parts_are_left_out_with_a_row_each() -> None:
         (response("queued"), "not finished: queued"),
         (response("completed") | {"output": "x"}, "output: expected an array"),
         (response("completed", ["x"]), "output[0]: expected an item"),
-        (response("completed", [message() | {"content": "x"}]), "content is a string"),
+        (response("completed", [message() | {"content": 7}]), "content is an integer"),
         (response("completed", [message({"type": "output_text", "text": 5})]), "text is an integer"),
         (response("completed", [message(role="user")]), "spoke as 'user'"),
         (response("completed", [call(name="")]), "without a name"),
