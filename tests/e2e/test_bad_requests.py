@@ -53,6 +53,12 @@ def _user(content: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": content}]}
 
 
+OTHER = {
+    CHAT: {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "required": ["at"]}}},
+    MESSAGES: {"name": "look", "input_schema": {"type": "object", "required": ["at"]}},
+}
+"""Another tool of the name of `TOOL`. The same one twice is one."""
+
 CHAT_CASES = [
     Case("model", {"model": None}),
     Case("model", {"model": ""}),
@@ -79,7 +85,7 @@ CHAT_CASES = [
     Case("tools[0]", {"tools": [{"type": "custom", "custom": {"name": "patch"}}]}),
     Case("tools[0].type", {"tools": [{"type": "telepathy"}]}),
     Case("tools[0].function.name", {"tools": [{"type": "function", "function": {"name": 5}}]}),
-    Case("tools[1]", {"tools": [TOOL[CHAT], TOOL[CHAT]]}),
+    Case("tools[1]", {"tools": [TOOL[CHAT], OTHER[CHAT]]}),
     Case("tool_choice", {"tool_choice": 1}),
     Case("functions", {"functions": [{"name": "f"}]}),
     Case("function_call", {"function_call": "auto"}),
@@ -118,7 +124,7 @@ MESSAGES_CASES = [
     Case("tools", {"tools": "look"}),
     Case("tools[0]", {"tools": ["look"]}),
     Case("tools[0].name", {"tools": [{"input_schema": {}}]}),
-    Case("tools[1].name", {"tools": [TOOL[MESSAGES], TOOL[MESSAGES]]}),
+    Case("tools[1].name", {"tools": [TOOL[MESSAGES], OTHER[MESSAGES]]}),
     Case("tool_choice.type", {"tool_choice": {"type": "perhaps"}}),
     Case("container", {"container": "c_1"}),
     Case("mcp_servers", {"mcp_servers": [{"type": "url", "url": "https://x", "name": "x"}]}),

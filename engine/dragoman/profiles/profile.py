@@ -106,6 +106,8 @@ class Profile:
     """Responses: takes the tools that OpenAI's models are trained on and the client runs, such as `shell`."""
     vendor_tools: bool = True
     """Responses: takes the tools that OpenAI runs itself, such as `web_search`, with all their options."""
+    web_search: bool = False
+    """Responses: has a `web_search` of its own, with lists of domains; `vendor_tools` is off."""
     namespaces: bool = False
     """Responses: takes namespaces of tools."""
     tool_search: bool = False

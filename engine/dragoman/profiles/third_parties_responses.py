@@ -9,6 +9,7 @@ from dragoman.profiles.third_party_entry import Fact, Vendor
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
 
 _XAI = "https://docs.x.ai/docs/guides/chat"
+_XAI_SEARCH = "https://docs.x.ai/developers/tools/web-search"
 _XAI_REASONING = "https://docs.x.ai/guides/reasoning"
 _XAI_FIELDS = (
     "https://github.com/langchain-ai/langchainjs/blob/main/"
@@ -41,6 +42,7 @@ RESPONSES: tuple[Vendor, ...] = (
             "encrypted_reasoning": Fact(True, _XAI_REASONING),
             "rewrite": Fact(True, _XAI_FIELDS),
             "vendor_tools": Fact(False, _XAI_FIELDS),
+            "web_search": Fact(True, f"{_XAI_SEARCH}; {_XAI_FIELDS}"),
             "efforts": Fact(("low", "medium", "high"), _XAI_FIELDS),
             "service_tiers": Fact((), _XAI_FIELDS),
             "user_field": Fact("user", _XAI_FIELDS),

@@ -113,6 +113,18 @@ def test_tools_that_openai_runs_are_left_out_where_the_vendor_has_none() -> None
     assert ask_of(RESPONSES, RESPONSES, "compatible", flags={}, tools=tools)[0]["tools"] == tools
 
 
+def test_a_vendors_own_web_search_is_used_with_its_lists_of_domains() -> None:
+    """xAI runs a `web_search` of its own (pleaseai/shunt#61): Codex had none there."""
+    search = {"type": "web_search", "external_web_access": False, "filters": {"allowed_domains": ["x.ai"]}}
+    tools = [search, {"type": "file_search", "vector_store_ids": ["v"]}]
+    body, counts = ask_of(RESPONSES, RESPONSES, "xai", flags={}, tools=tools)
+    assert body["tools"] == [{"type": "web_search", "allowed_domains": ["x.ai"]}]
+    assert counts == {LossCode.HOSTED_TOOL: 1, LossCode.TOOL_OPTION: 1}
+    claudes = [{"type": "web_search_20250305", "name": "web_search", "blocked_domains": ["x.com"]}]
+    body, _ = ask_of(MESSAGES, RESPONSES, "xai", flags={}, knobs=Knobs(hosted_tools="map"), tools=claudes)
+    assert body["tools"] == [{"type": "web_search", "excluded_domains": ["x.com"]}]
+
+
 def test_fields_that_the_host_rejects_are_left_out_of_a_forwarded_body() -> None:
     flags = {"refused_fields": ("verbosity", "user")}
     body, counts = ask_of(CHAT, CHAT, "compatible", flags=flags, verbosity="low", n=2)

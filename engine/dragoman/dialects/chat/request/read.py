@@ -24,6 +24,7 @@ from dragoman.dialects.chat.request.read_content import (
 )
 from dragoman.dialects.chat.request.read_settings import read_rare_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
+from dragoman.dialects.chat.request.unnamed_calls import UnnamedCalls
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
 from dragoman.dialects.openai.request_settings import read_sampling
@@ -109,7 +110,8 @@ def _read_stream_options(request: Request, body: Json, losses: Losses) -> None:
 
 
 def _reject(body: Json) -> None:
-    reject_if_set(body, "functions", _LEGACY)
+    if body.get("functions") != []:
+        reject_if_set(body, "functions", _LEGACY)
     reject_if_set(body, "function_call", _LEGACY)
     reject_if_set(body, "audio", "audio output is not supported with an upstream of another dialect")
     n = optional(body, "n", int)
@@ -142,6 +144,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
     turns: list[Turn] = []
     custom: set[str] = set()
     """Ids of the calls of custom tools."""
+    unnamed = UnnamedCalls(messages, losses)
     numbered = enumerate(messages)  # shared, so that each run of compact turns starts after the last message read
     while (general := read_compact_turns(numbered, turns, custom)) is not None:
         i, message = general
@@ -150,8 +153,10 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
             raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
         role = message.get("role")
         if role == "assistant":
-            turn = _read_assistant(message, at, losses, custom)
+            turn = _read_assistant(unnamed.complete(message, i), at, losses, custom)
         elif role == "tool":
+            if not message.get("tool_call_id"):
+                message = unnamed.result(message, i)
             turn = _read_tool(message, at, losses, custom)
         elif role == "user":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)

@@ -48,6 +48,8 @@ _FILE_BODY_KEYS = frozenset({"file_data", "file_id", "file_url", "filename"})
 
 def _read_text(part: Json, at: Path, losses: Losses) -> Text:
     value = part.get("text")
+    if value is None and "text" in part:
+        value = ""
     text = Text(value if type(value) is str else required(part, "text", str, at), at)
     if len(part) > 2:
         note_unknown(part, _TEXT_KEYS, at, losses)

@@ -18,7 +18,7 @@ from dragoman.dialects.shared.json_fields import (
     typed,
 )
 from dragoman.errors import ClientRequestError, Path, Unsupported
-from dragoman.losses import Losses
+from dragoman.losses import LossCode, Losses
 
 _TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict", "cache_control"})
@@ -33,19 +33,22 @@ _KINDS: dict[str, ToolKind] = {"function": "function", "custom": "custom"}
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
-    """Return `tools`, and after them `web_search_options` as a hosted tool.
+    """Return `tools`, and after them `web_search_options` as a hosted tool. Exact repetitions of a tool are left out.
 
     Raises `ClientRequestError` for two tools with one name, `Unsupported` for a kind that Chat does not have.
     """
     tools: list[Tool] = []
-    seen: set[str] = set()
+    seen: dict[str, Any] = {}
     for i, declared in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", i)
         tool = _read_plain_function(declared, at) or _read_tool(typed(declared, dict, at), at, losses)
-        if tool.name in seen:
+        if tool.name not in seen:
+            tools.append(tool)
+        elif seen[tool.name] != declared:
             raise ClientRequestError(at, f"a second tool of the name {tool.name!r}")
-        seen.add(tool.name)
-        tools.append(tool)
+        else:
+            losses.add(LossCode.REQUEST_NOISE, at, "the same tool again")
+        seen[tool.name] = declared
     options = optional(body, "web_search_options", dict)
     if options is not None:
         tools.append(_read_web_search(options, losses))

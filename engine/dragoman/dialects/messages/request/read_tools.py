@@ -29,20 +29,23 @@ _WORDS: Final = frozenset(_MODES) - {"tool"}
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
-    """Return the declared tools.
+    """Return the declared tools. Exact repetitions of a tool are left out.
 
     Raises `ClientRequestError` for a malformed tool or a repeated name, `Unsupported` for kinds that exist only at
     Anthropic (toolsets).
     """
     tools: list[Tool] = []
-    seen: set[str] = set()
+    seen: dict[str, Any] = {}
     for index, given in enumerate(optional(body, "tools", list) or ()):
         at = ("tools", index)
         tool = _read_plain(given, at) or read_tool(given, at, losses)
-        if tool.name in seen:
+        if tool.name not in seen:
+            tools.append(tool)
+        elif seen[tool.name] != given:
             raise ClientRequestError((*at, "name"), f"the tool name {tool.name!r} is given twice")
-        seen.add(tool.name)
-        tools.append(tool)
+        else:
+            losses.add(LossCode.REQUEST_NOISE, at, "the same tool again")
+        seen[tool.name] = given
     return tools
 
 

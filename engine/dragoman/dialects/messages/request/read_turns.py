@@ -101,6 +101,8 @@ class _TurnReader:
 
     def _assistant(self, message: Json, at: Path, turns: list[Turn]) -> None:
         content, inside = message.get("content"), (*at, "content")
+        if content is None:  # a reply without content, as a client kept it
+            content = []
         if type(content) is not list:
             turns.append(Turn("assistant", _plain(content, inside), at, "", True))
             return

@@ -64,7 +64,7 @@ def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTab
     written: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         written["description"] = tool.description
-    written["input_schema"] = _write_schema(tool)
+    written["input_schema"] = _write_schema(tool, losses)
     if tool.strict is True:
         written["strict"] = True
     if not tool.options:
@@ -84,7 +84,7 @@ def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTab
     return written
 
 
-def _write_schema(tool: Tool) -> Json:
+def _write_schema(tool: Tool, losses: Losses) -> Json:
     schema = tool.schema
     if schema is None:
         return {"type": "object", "properties": {}}
@@ -97,7 +97,9 @@ def _write_schema(tool: Tool) -> Json:
             raise Unsupported(
                 (*at, keyword), "a Messages upstream takes no such keyword at the root of a tool's schema"
             )
-    if kind is None:
+    if kind is None or (type(kind) is list and "object" in kind):
+        if kind is not None:
+            losses.add(LossCode.SCHEMA_SANITISED, at, "its root can be an object only")
         return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
     raise Unsupported((*at, "type"), f"a tool's schema must be an object for a Messages upstream; got {kind!r}")
 

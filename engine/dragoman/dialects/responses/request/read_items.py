@@ -200,6 +200,8 @@ class ItemsReader:
         if "phase" in item and one_of(item, "phase", _PHASES, at) is not None:
             losses.add(LossCode.PHASE, (*at, "phase"))
         role, content, where = item.get("role"), item.get("content"), (*at, "content")
+        if content is None and role == "assistant":  # a reply without content, as a client kept it
+            content = []
         if content is None:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
         plain = type(content) is str

@@ -76,9 +76,16 @@ class ToolList:
             key = _key(tool)
             if tool.kind != "hosted":
                 if key in seen:
-                    raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
+                    if not self._is_repeated(tool, key):
+                        raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
+                    self._losses.add(LossCode.REQUEST_NOISE, tool.at, "the same tool again")
+                    continue
                 seen.add(key)
             self._add(tool, key)
+
+    def _is_repeated(self, tool: Tool, key: tuple[str, str]) -> bool:
+        first = self.tools[self._places[key]]
+        return replace(tool, at=first.at) == first
 
     def add_found(self, given: list[Any], at: Path) -> list[ToolReference]:
         """Add the tools that a tool search found. Returns a reference to each, in order."""

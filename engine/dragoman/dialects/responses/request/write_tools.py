@@ -21,11 +21,16 @@ from dragoman.dialects.openai.request_tools import (
     write_mode,
 )
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
+
+_DOMAINS = {"allowed_domains": "allowed_domains", "blocked_domains": "excluded_domains"}
+"""Option of a web search → its name at a vendor that runs its own (xAI)."""
+_NO_OPTIONS = frozenset({"type", "filters"})
 
 
 class ToolsWriter:
@@ -177,6 +182,8 @@ class ToolsWriter:
     def _other(self, tool: Tool) -> Json | None:
         if tool.origin == DIALECT and tool.native and (self._profile.vendor_tools or tool.kind != "hosted"):
             return tool.native
+        if self._profile.web_search and tool.origin == DIALECT and tool.kind == "hosted" and is_web_search(tool):
+            return self._own_search(tool)
         if tool.kind == "search":
             written: Json = {"type": TOOL_SEARCH, "execution": "client"}
             if tool.description is not None:
@@ -188,7 +195,7 @@ class ToolsWriter:
 
     def _map_search(self, tool: Tool) -> Json | None:
         if is_web_search(tool):
-            return self._web_search(tool)
+            return self._own_search(tool) if self._profile.web_search else self._web_search(tool)
         return {"type": TOOL_SEARCH, "execution": "server"} if self._is_search_sent(tool) else None
 
     def _has_tool_search(self) -> bool:
@@ -205,6 +212,20 @@ class ToolsWriter:
         if not _kind(tool).startswith(TOOL_SEARCH):
             return False
         return tool.origin == DIALECT or (self._profile.tool_search and self._knobs.hosted_tools == "map")
+
+    def _own_search(self, tool: Tool) -> Json:
+        """Return the web search that the vendor runs itself, with the domains that it may or may not read."""
+        given = tool.options
+        if tool.origin == DIALECT:
+            filters = tool.native.get("filters")
+            given = {**tool.native, **(filters if type(filters) is dict else {})}
+        written: Json = {"type": WEB_SEARCH}
+        for option, value in given.items():
+            if option in _DOMAINS and value:
+                written[_DOMAINS[option]] = value
+            elif option not in _NO_OPTIONS and value is not True and not is_empty(value):
+                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
+        return written
 
     def _web_search(self, tool: Tool) -> Json:
         written: Json = {"type": WEB_SEARCH}

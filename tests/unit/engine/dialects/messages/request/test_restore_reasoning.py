@@ -115,6 +115,19 @@ def test_unsigned_thinking_beside_envelopes_stays_behind_where_signatures_are_ve
     assert losses.counts.get(LossCode.REASONING_UNSIGNED, 0) == (2 if replay == "verify" else 0)
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_T11_a_session_that_began_at_a_chat_model_goes_on_at_claude_without_envelopes(indent: int | None) -> None:
+    """Its thinking has no signature: a 400 for each request (MoonshotAI/kimi-code#331). As a text, Claude refuses it
+    as reasoning of another (can1357/oh-my-pi#7241)."""
+    messages = [USER, stated(UNSIGNED, TEXT, CALL), RESULT, stated(OWN, TEXT), USER]
+    raw = json.dumps({"model": "m", "max_tokens": 5, "messages": messages}, indent=indent).encode()
+    sent = translate(ROW, raw, profile=CLAUDE)
+    assert json.loads(sent.body)["messages"] == [USER, stated(TEXT, CALL), RESULT, stated(OWN, TEXT), USER]
+    assert [row[:2] for row in sent.losses.rows] == [(LossCode.REASONING_UNSIGNED, "messages[1].content[0]")]
+    lenient = CLAUDE.replace({"thinking_replay": "own_required"})
+    assert translate(ROW, raw, profile=lenient).body == raw
+
+
 def test_a_strict_request_is_refused() -> None:
     with pytest.raises(ClientRequestError, match=r"messages\[1\].content\[0\].*reasoning_foreign"):
         passed(USER, stated(carried(OWN, "deepseek")), USER, knobs=Knobs(on_loss="reject"))

@@ -157,10 +157,11 @@ def test_tools_that_only_openai_has(kind: str) -> None:
 
 
 def test_one_name_is_declared_once() -> None:
-    assert param(tools=[F, F]) == "tools[1]"
+    other = {**F, "description": "other"}
+    assert param(tools=[F, other]) == "tools[1]"
     assert param(tools=[F, {"type": "custom", "name": "f"}]) == "tools[1]"
     space = {"type": "namespace", "name": "ns", "description": "", "tools": [F]}
-    assert param(tools=[space, space]) == "tools[1].tools[0]"
+    assert param(tools=[space, {**space, "tools": [other]}]) == "tools[1].tools[0]"
     # A provider-run tool has no name to collide with.
     assert len(read(tools=[{"type": "web_search"}, {"type": "function", "name": "web_search"}])[0].tools) == 2
 
@@ -191,7 +192,7 @@ def test_additional_tools_later_have_a_row() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     assert read(call, item)[1] == [(LossCode.TOOL_TIMELINE, "input[1]")]
     assert param({**item, "role": "user"}) == "input[0].role"
-    assert param({**item, "tools": [F, F]}) == "input[0].tools[1]"
+    assert param({**item, "tools": [F, {**F, "description": "other"}]}) == "input[0].tools[1]"
 
 
 def test_a_tool_declared_again_is_replaced_in_place() -> None:
