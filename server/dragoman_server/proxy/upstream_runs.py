@@ -126,11 +126,15 @@ class WatchedEnd:
                 frames, held = complete_frames(held, data)
                 if len(held) > self._limit:
                     held = b""
-                if frames and (end := find_end(frames)) is not None:
-                    await self._book(end)
+                await self._find_end(frames)
                 yield data
-        if held and (end := find_end(bytes(held) + b"\n\n")) is not None:
-            await self._book(end)
+        await self._find_end(bytes(held) + b"\n\n" if held else b"")
+
+    async def _find_end(self, frames: bytes) -> None:
+        if frames:
+            end = await compute(len(frames), partial(find_end, frames), self._owner)
+            if end is not None:
+                await self._book(end)
 
     async def close(self) -> None:
         """Close the response."""

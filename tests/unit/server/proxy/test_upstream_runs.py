@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 import pytest
 
-from dragoman.gateway import ResponseEnd
+from dragoman.gateway import ResponseEnd, find_end
+from dragoman_server.proxy import upstream_runs
+from dragoman_server.proxy.long_bodies import LONG_BODY
 from dragoman_server.proxy.upstream_runs import WatchedEnd
 
 ENDED = b'{"object":"response","id":"resp_1","status":"completed","usage":{"input_tokens":2,"output_tokens":3}}'
@@ -50,6 +53,29 @@ async def test_an_end_is_booked_before_it_is_passed_on(size: int) -> None:
         got += data
         assert bool(ends) == (got == DELTA + END)
     assert (got, [end.status for end in ends]) == (DELTA + END, ["completed"])
+
+
+async def test_a_long_end_is_read_in_a_thread() -> None:
+    padded = END.replace(b'"id"', b'"user":"%b","id"' % (b"x" * LONG_BODY))
+    loops: list[bool] = []
+    reply, ends = watched(Inner(padded, len(padded)), 2 * LONG_BODY)
+
+    def find(frames: bytes) -> ResponseEnd | None:
+        loops.append(_runs_in_loop())
+        return find_end(frames)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upstream_runs, "find_end", find)
+        assert b"".join([data async for data in reply.batches()]) == padded
+    assert ([end.status for end in ends], loops) == (["completed"], [False])
+
+
+def _runs_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def test_a_last_event_without_its_blank_line_is_an_end() -> None:

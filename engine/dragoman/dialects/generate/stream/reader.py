@@ -158,8 +158,8 @@ class GenerateReader(StreamReader):
         self._read_counts(usage)
         if not self._started:
             self._start(chunk, out)
-        if type(feedback) is dict and type(reason := feedback.get("blockReason")) is str and reason != _BLOCKED:
-            self._withheld = reason, refusal_of(reason, feedback.get("blockReasonMessage"), prompt=True)
+        if type(feedback) is dict and type(block := feedback.get("blockReason")) is str and block != _BLOCKED:
+            self._withheld = block, refusal_of(block, feedback.get("blockReasonMessage"), prompt=True)
         if finish:
             self._end(finish, candidate.get("finishMessage"))
         if candidate:

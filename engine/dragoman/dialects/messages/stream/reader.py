@@ -370,6 +370,7 @@ class MessagesReader(StreamReader):
         out.append(BlockStart(index, kind))
         if text and type(text) is str:
             if kind == "text":
+                self._budget.take(len(text))
                 self._first[key] = text
             else:
                 out.append(Delta(index, text))

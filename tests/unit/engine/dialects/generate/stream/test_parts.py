@@ -120,9 +120,10 @@ def test_sound_is_left_out() -> None:
     assert blocks(events)[0][0] == "inlineData"
 
 
-def test_a_call_of_a_withheld_reply_does_not_run() -> None:
+@pytest.mark.parametrize("more", [{}, {"promptFeedback": {}}, {"promptFeedback": {"blockReason": "OTHER"}}], ids=str)
+def test_a_call_of_a_withheld_reply_does_not_run(more: dict[str, Any]) -> None:
     context = new_context()
-    events = read(sse([chunk([{"text": "Hi"}, CALL], "SAFETY")]), context)
+    events = read(sse([{**chunk([{"text": "Hi"}, CALL], "SAFETY"), **more}]), context)
     assert blocks(events) == [("text", "Hi", None)]
     assert [loss.code for loss in context.losses] == [LossCode.CALL_CUT]
 

@@ -267,6 +267,10 @@ def test_limits_end_the_stream() -> None:
     assert isinstance(events[-1], Error)
     assert "tool_arguments = 4" in events[-1].failure.message
     assert events[-2] == Delta(0, "1234")
+    # The texts of starts are kept until deltas follow.
+    events = read(START, text(0, "123"), text(1, "45"), into=context(limits=Limits(tool_arguments=4)))
+    assert isinstance(events[-1], Error)
+    assert "tool_arguments = 4" in events[-1].failure.message
     events = read(*HEL, text(1), into=context(limits=Limits(blocks=1)))
     assert isinstance(events[-1], Error)
     assert "blocks = 1" in events[-1].failure.message
