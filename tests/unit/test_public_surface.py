@@ -60,7 +60,7 @@ def imports(path: Path) -> frozenset[str]:
 def python(code: str) -> str:
     """Return what a fresh interpreter prints."""
     command = [sys.executable, "-I", "-c", code]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, timeout=600).stdout
 
 
 EMBEDDERS = (
