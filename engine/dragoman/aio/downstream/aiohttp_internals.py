@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, cast
 
-from aiohttp import WSCloseCode, hdrs, web
+from aiohttp import WebSocketError, WSCloseCode, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, StreamWriter
@@ -243,7 +243,8 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
     """A WebSocket that is closed with 1002 at the first frame that breaks a rule of `masked_frames`.
 
     Assumes that `_post_start` makes `_parser` the connection's `_payload_parser`, which reads all that arrives, and
-    that what arrived with the handshake is in `_message_tail` until then.
+    that what arrived with the handshake is in `_message_tail` until then; that `_close_transport` closes the
+    connection, with the reader's error in `_exception`; and that a handler without a transport closes none.
     """
 
     def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
@@ -261,6 +262,15 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
         if not may_be_sent(self.close_code or 0):
             code = WSCloseCode.PROTOCOL_ERROR
         return await super().close(code=code, message=message, drain=drain)
+
+    def _close_transport(self) -> None:
+        """Close the connection. After an error of the reader the client may be in the middle of a message: a reset
+        would destroy the close frame."""
+        linger = getattr(self._req.protocol, "linger", None) if self._req is not None else None
+        if _trusted and linger is not None and isinstance(self._exception, WebSocketError):
+            linger()
+        else:
+            super()._close_transport()
 
 
 # --- a response -----------------------------------------------------------------------------------------------------

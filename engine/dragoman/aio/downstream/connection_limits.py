@@ -137,6 +137,10 @@ class OpenConnections:
         """Answer a request with `error`, then close. `request_start` are its first bytes; None = the next received."""
         LingeringClose(transport, lambda start: self.limits.refuse(error, start).encode(), request_start, self.ending)
 
+    def linger(self, transport: asyncio.Transport) -> None:
+        """Close a connection to whose client the reason was sent, and which may still send."""
+        LingeringClose(transport, lambda _: b"", b"", self.ending)
+
     def close(self) -> None:
         """Drop the connections that are being closed."""
         for connection in tuple(self.ending):

@@ -1,7 +1,8 @@
-"""Closes a connection whose request is refused before all of it was received.
+"""Closes a connection whose request, or whose WebSocket message, is refused before all of it was received.
 
-Closing a socket with unread bytes resets the connection, and the reset destroys a response that the client has not
-read. So the response is written, the sending side is closed, and further bytes are dropped for a short time.
+Closing a socket with unread bytes resets the connection, and the reset destroys what the client has not read: the
+response, or the close frame. So that is written, the sending side is closed, and further bytes are dropped, for a short
+time and not without end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 
 LINGER = 2.0
 """Seconds until the connection is closed, if the client has not closed it before."""
+LINGER_BYTES = 16 * 1024 * 1024
+"""Bytes that are dropped before the connection is closed: more than the kernels of both sides hold."""
 START = 4096
 """Bytes of a request that are given to the function that makes the response."""
 
@@ -37,6 +40,7 @@ class LingeringClose(asyncio.Protocol):
         self._transport = transport
         self._make_response: Callable[[bytes], bytes] | None = make_response
         self._deadline = loop.time() + LINGER
+        self._bytes_left = LINGER_BYTES
         self._wheel: TimerWheel = timer_wheel(loop, 1.0)
         self._wheel_slot = self._wheel.add(self)
         self._registry = registry
@@ -49,8 +53,11 @@ class LingeringClose(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Respond to the first bytes, drop all others."""
+        self._bytes_left -= len(data)
         if self._make_response is not None:
             self._respond(data[:START])
+        elif self._bytes_left < 0:
+            self.abort()
 
     def _respond(self, request_start: bytes) -> None:
         make_response, self._make_response = self._make_response, None

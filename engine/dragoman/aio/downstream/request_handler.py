@@ -200,6 +200,12 @@ class RequestHandler(web.RequestHandler):
         release_transport(self)
         self._connections.end(transport, error, self._head_start)
 
+    def linger(self) -> None:
+        """Close the connection of a WebSocket whose close frame was sent, and whose client may still send."""
+        transport, self.transport = self.transport, None  # aiohttp would close it
+        if transport is not None:
+            self._connections.linger(transport)
+
     def _log_refusal(self, error: BaseException, peer: object) -> None:
         address = peer[0] if isinstance(peer, tuple) else peer
         self.logger.error("Error handling request from %s", address, exc_info=error)
