@@ -60,5 +60,5 @@ async def write_slices(write: Callable[[bytes], Awaitable[object]], data: bytes)
     while len(data) - start > WRITE_SLICE:
         await write(data[start : start + WRITE_SLICE])
         start += WRITE_SLICE
-        await next_turn()
+        await next_turn(len(data) - start)
     return data[start:]

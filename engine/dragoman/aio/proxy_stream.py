@@ -336,8 +336,8 @@ async def _drive(
                     tool_open = _record_tool_progress(observer, timers)
         except StopAsyncIteration:
             frames = driver.finish()
-            if len(encode_frames(frames)) > WRITE_SLICE:
-                await next_turn()  # the batch before may have filled this one
+            if (size := len(encode_frames(frames))) > WRITE_SLICE:
+                await next_turn(size)  # the batch before may have filled this one
         except DragomanError as error:
             frames = driver.fail(error.failure)
         if frames:

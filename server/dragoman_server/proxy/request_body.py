@@ -129,7 +129,7 @@ class RequestBodies:
                     if part:
                         yield part
                     if coded:
-                        await next_turn()
+                        await next_turn(len(part))
             except CorruptBody as error:
                 raise _closing(request, _unreadable(error)) from None
             if size >= due:
@@ -178,7 +178,7 @@ class RequestBodies:
                         due = size + PIECE
                         timer.reschedule(clock() + seconds)
                     if coded:
-                        await next_turn()
+                        await next_turn(len(part))
                 piece = await content.readany()
         if expander is not None:
             expander.finish()

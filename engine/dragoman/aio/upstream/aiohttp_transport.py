@@ -71,12 +71,14 @@ class AiohttpResponse(CloseOnExit):
                 if whole:
                     yield data
                     continue
+                left = len(data)
                 for part in slices(data):
                     # An error set by a timer ends the body at once, an error of the connection after what was read.
                     if not isinstance(content.exception(), (*_BROKEN, type(None))):
                         break
                     yield part
-                    await next_turn()
+                    left -= len(part)
+                    await next_turn(left)
         except _BROKEN as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error
 

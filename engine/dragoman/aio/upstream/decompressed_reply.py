@@ -45,13 +45,15 @@ async def _expanded(
             cost += len(piece) + _PIECE_COST
             if cost > PIECE:  # decompressing does not wait for the network: let other tasks run
                 cost = 0
-                await next_turn()
+                await next_turn(PIECE)
             if piece and not (sliced and len(piece) > SMALL):
                 yield piece
                 continue
+            left = len(piece)
             for part in slices(piece):
                 yield part
-                await next_turn()
+                left -= len(part)
+                await next_turn(left)
     expander.finish()
 
 

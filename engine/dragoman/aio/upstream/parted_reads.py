@@ -79,7 +79,7 @@ class PartedResponseHandler(ResponseHandler):
         """Parse the next part in a later turn, unless the reader of the body is behind."""
         if self._unparsed and not self._scheduled and not self._reading_paused:
             self._scheduled = True
-            long_work(self._loop).add(self._continue)
+            long_work(self._loop).add(self._continue, len(self._unparsed) - self._parsed)
 
     def _continue(self) -> None:
         self._scheduled = False

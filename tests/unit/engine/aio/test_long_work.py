@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
-from dragoman.aio.long_work import long_work, next_turn
+from dragoman.aio.long_work import LITTLE, TOGETHER, long_work, next_turn
+
+MUCH = LITTLE + 1
 
 
 def counted_turns() -> list[int]:
@@ -16,7 +18,7 @@ def counted_turns() -> list[int]:
 
     def turn() -> None:
         numbers.append(numbers[-1] + 1)
-        if len(numbers) < 1000:
+        if len(numbers) < 10_000:
             loop.call_soon(turn)
 
     loop.call_soon(turn)
@@ -38,7 +40,7 @@ async def test_a_turn_has_one_part_of_all_streams_together(streams: int) -> None
 
     async def stream(name: int) -> None:
         for _ in range(5):
-            await next_turn()
+            await next_turn(MUCH)
             parts[numbers[-1]] += 1
             order.append(name)
 
@@ -47,6 +49,54 @@ async def test_a_turn_has_one_part_of_all_streams_together(streams: int) -> None
     assert max(parts.values()) == 1
     assert not any(turn + 1 in parts for turn in parts), "the turn after it is free"
     assert order == list(range(streams)) * 5, "they share the turns in the order in which they came"
+
+
+@pytest.mark.parametrize("fast", [0, 10, 1000])
+async def test_a_stream_with_little_left_does_not_wait_for_the_fast_ones(fast: int) -> None:
+    """It has a part every other turn but one, whatever their number."""
+
+    async def flood() -> None:
+        while True:
+            await next_turn(MUCH)
+
+    floods = [asyncio.ensure_future(flood()) for _ in range(fast)]
+    await asyncio.sleep(0)
+    numbers = counted_turns()
+    for _ in range(100):
+        await next_turn(LITTLE)
+    assert numbers[-1] <= 100 * 4
+    for task in floods:
+        task.cancel()
+
+
+@pytest.mark.parametrize(("left", "most"), [(LITTLE, 1), (LITTLE // 5, 5), (1, TOGETHER)])
+async def test_a_turn_has_few_parts_of_many_streams_with_little_left(left: int, most: int) -> None:
+    parts: Counter[int] = Counter()
+
+    async def stream(left: int) -> None:
+        for _ in range(3):
+            await next_turn(left)
+            parts[numbers[-1]] += 1
+
+    numbers = counted_turns()
+    await asyncio.gather(*(stream(left) for left in [left, MUCH] * 100))
+    assert max(parts.values()) == most + 1
+    assert not any(turn + 1 in parts for turn in parts), "the turn after it is free"
+
+
+async def test_a_fast_stream_goes_on_beside_many_with_little_left() -> None:
+    async def small() -> None:
+        while True:
+            await next_turn(1)
+
+    many = [asyncio.ensure_future(small()) for _ in range(100)]
+    await asyncio.sleep(0)
+    numbers = counted_turns()
+    for _ in range(10):
+        await next_turn(MUCH)
+    assert numbers[-1] <= 10 * 10
+    for task in many:
+        task.cancel()
 
 
 async def test_a_part_that_fails_does_not_stop_the_others() -> None:
@@ -59,8 +109,8 @@ async def test_a_part_that_fails_does_not_stop_the_others() -> None:
         raise ValueError("a part")
 
     work = long_work(loop)
-    work.add(fail)
-    work.add(lambda: done.append("after it"))
+    work.add(fail, 0)
+    work.add(lambda: done.append("after it"), 0)
     await next_turn()
     assert done == ["after it"]
     assert [str(error) for error in errors] == ["a part"]

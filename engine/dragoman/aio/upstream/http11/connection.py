@@ -117,6 +117,11 @@ class Connection(asyncio.Protocol):
         """True once the connection was established; its owner's `discard` is then called when it ends."""
         return self._socket >= 0
 
+    @property
+    def unparsed_size(self) -> int:
+        """The number of bytes of `unparsed`."""
+        return 0 if self.unparsed is None else len(self.unparsed)
+
     def awaits_head(self) -> bool:
         """Return whether a request is being sent, or was sent, and its response has not begun."""
         return self.phase == "HEAD"

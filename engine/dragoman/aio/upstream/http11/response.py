@@ -70,7 +70,7 @@ class Http11Response(CloseOnExit):
             while self._connection is connection:
                 if not pieces:
                     if connection.unparsed is not None:
-                        await next_turn()
+                        await next_turn(connection.unparsed_size)
                         connection.parse_next()
                     elif connection.error is not None:
                         raise connection.error
@@ -90,7 +90,7 @@ class Http11Response(CloseOnExit):
                     while end < len(data) and pieces:
                         timers.upstream_active = True
                         yield data[start:end]
-                        await next_turn()
+                        await next_turn(len(data) - end + connection.unparsed_size)
                         start, end = end, slice_end(data, end)
                     if pieces:
                         pieces[0] = data[start:]

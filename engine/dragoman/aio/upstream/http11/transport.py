@@ -128,7 +128,7 @@ async def _send_slices(connection: Connection, head: bytes, body: bytes) -> None
         return  # nothing was sent
     try:
         for start in range(WRITE_SLICE, len(body), WRITE_SLICE):
-            await next_turn()
+            await next_turn(len(body) - start)
             if not connection.awaits_head():
                 connection.send_rest(body[start:])
                 return
