@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 
 import pytest
 
-from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.errors import DragomanError, Failure, FailureKind, UpstreamTimeout, UpstreamUnreachable
@@ -214,3 +214,24 @@ async def test_the_watch_fails_an_answer_before_it_is_read(client: Client) -> No
             with pytest.raises(DragomanError, match="the last word"):
                 await asked.body()
         await at_once(server.peers[0].gone)
+
+
+async def test_the_upstream_sees_the_end_before_the_next_turn(client: Client) -> None:
+    """Thousands of clients may leave at a time: the last call does not wait for what follows the others' ends."""
+    if client.name == "aiohttp":
+        pytest.skip("aiohttp closes its connection in a later turn")
+
+    def answered() -> socket.socket:
+        upstream, _ = listener.accept()
+        upstream.settimeout(30)
+        upstream.recv(4096)
+        upstream.sendall(CHUNKED + chunk(EVENT))
+        return upstream
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        listener.settimeout(30)
+        answering = asyncio.ensure_future(asyncio.to_thread(answered))
+        async with client.ask(f"http://127.0.0.1:{listener.getsockname()[1]}/") as asked:
+            with await answering as upstream:
+                asked.watch.expire(ClientGone())
+                assert upstream.recv(4096) == b"", "the loop does not run meanwhile"

@@ -120,7 +120,7 @@ class _Wire:
         return self
 
     def fileno(self) -> int:
-        return 0
+        return -1
 
     def write(self, _: bytes) -> None: ...
 

@@ -7,8 +7,10 @@ was given a callback (`PushedResponse.on_arrival`), by a plain call.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 from httptools import HttpParserError
@@ -34,6 +36,8 @@ PART = 16 * 1024
 12,000 chunks, whose parsing takes some milliseconds."""
 _FEW = 32
 """Most chunks in the first part of a long read whose rest is parsed at once."""
+_SOCKET = socket.AF_INET, socket.SOCK_STREAM, 0
+"""The kind of a socket that is shut down. It is not looked at; without it, Python asks the kernel three times."""
 BROKEN = "upstream connection broke before the end of the stream"
 
 
@@ -245,6 +249,11 @@ class Connection(asyncio.Protocol):
         self._cancel_drain_timer()
         if self.phase != "CLOSED":
             self._advance("close")
+            # The transport closes the socket in a later turn: after much other work, if many clients leave at a time.
+            # With TLS it may have closed it already: then its descriptor may be another one's.
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None and (descriptor := sock.fileno()) >= 0:
+                _shut_down(descriptor)
             self._transport.abort()
 
     def _return_to_pool(self) -> None:
@@ -493,3 +502,13 @@ class Connection(asyncio.Protocol):
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _shut_down(descriptor: int) -> None:
+    """End both directions of an open socket. The transports of uvloop do not offer it."""
+    sock = socket.socket(*_SOCKET, fileno=descriptor)
+    try:
+        with suppress(OSError):  # the peer has ended it already
+            sock.shutdown(socket.SHUT_RDWR)
+    finally:
+        sock.detach()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import partial
 
 import pytest
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection
+from dragoman.aio.downstream.hijack import ENDS, HELD_MAX, HijackableConnection, HijackServer
 from dragoman.aio.downstream.hijack_runner import HijackRunner
 from support.waiting import turns, until
 
@@ -323,3 +326,36 @@ async def test_a_connection_is_hijacked_after_pipelined_requests_were_answered()
         await turns()
         resume()
         await until(lambda: not connection._server.hijacked)
+
+
+@pytest.mark.parametrize("count", [1, ENDS, ENDS + 1, 5 * ENDS])
+async def test_a_turn_handles_few_of_many_ends(count: int) -> None:
+    """None waits while there are few, and those that wait have their turn in order."""
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response()
+
+    server = HijackServer(web.Server(answer, handler_cancellation=True))
+    turn = 0
+    order: list[int] = []
+    by_turn: Counter[int] = Counter()
+
+    current = ContextVar("current", default=-1)
+
+    def handle(number: int) -> None:
+        by_turn[turn] += 1
+        order.append(number)
+        assert current.get() == number
+
+    for number in range(count):
+        current.set(number)
+        server.end(partial(handle, number))
+    assert len(order) == min(count, ENDS)
+    for _ in range(count):
+        turn += 1
+        await asyncio.sleep(0)
+    assert order == [*range(count)]
+    assert max(by_turn.values()) <= ENDS
+    current.set(count)
+    server.end(partial(handle, count))
+    assert order[-1] == count, "at once again"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from contextlib import nullcontext
 from unittest.mock import patch
 
@@ -26,6 +28,20 @@ async def test_a_request_is_one_write() -> None:
     async with bench() as made:
         await made.answer(WHOLE)
         assert made.wires[0].written == [b"headbody"]
+
+
+async def test_a_socket_that_its_transport_has_closed_is_not_shut_down() -> None:
+    """TLS closes a connection before its protocol knows it: the descriptor may be that of another one."""
+    async with bench() as made:
+        connection = await made.connect()
+        near = made.wires[0].near
+        descriptor = near.fileno()
+        one, other = socket.socketpair()
+        near.close()
+        with one, other, socket.socket(fileno=os.dup2(other.fileno(), descriptor)):
+            connection.abort()
+            one.sendall(b"still open")
+            assert other.recv(100) == b"still open"
 
 
 async def test_a_long_body_is_not_copied() -> None:
