@@ -322,6 +322,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "first_failure",
         "is_decompressed",
         "keep_reply",
+        "limit_unsent",
         "next_turn",
         "numbered_ping_of",
         "off_loop",

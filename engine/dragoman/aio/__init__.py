@@ -48,7 +48,7 @@ from dragoman.aio.proxy_stream import (
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.translated_stream import TranslatedStream, stream
-from dragoman.aio.unsent import unsent
+from dragoman.aio.unsent import limit_unsent, unsent
 from dragoman.aio.upstream.descriptors import descriptor_failure, descriptors_exhausted
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
@@ -157,6 +157,7 @@ __all__ = (
     "first_failure",
     "is_decompressed",
     "keep_reply",
+    "limit_unsent",
     "next_turn",
     "numbered_ping_of",
     "off_loop",

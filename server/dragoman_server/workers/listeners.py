@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 
+from dragoman.aio import limit_unsent
 from dragoman_server.observability.metric_families import ACCEPT_QUEUE, Totals
 
 BALANCED = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
@@ -133,6 +134,7 @@ def _bind(family: int, address: tuple[object, ...], reuse_port: bool) -> socket.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        limit_unsent(sock)  # accepted connections inherit it
         sock.bind(address)
         sock.setblocking(False)
     except BaseException:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from dragoman.aio.unsent import KERNEL_UNSENT
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.workers import listeners
 from dragoman_server.workers.listeners import BALANCED, Listeners
@@ -47,6 +48,20 @@ def test_all_shares_have_one_port_and_no_connection_comes_before_it_is_wanted(ba
         assert all(answers(made.port) for _ in range(20))
         made.grow(2)
         assert len(made.groups) == (3 if balanced else 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel keeps little elsewhere")
+@BOTH
+def test_the_kernel_keeps_little_for_a_client_that_does_not_read(balanced: bool) -> None:
+    with bound(balanced=balanced, shares=2) as made:
+        made.listen(100)
+        found: list[int] = []
+        with socket.create_connection(("127.0.0.1", made.port), 30):
+            for group in made.groups:
+                for sock in group:
+                    with suppress(BlockingIOError), sock.accept()[0] as connection:
+                        found.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT))
+    assert found == [KERNEL_UNSENT]
 
 
 @BOTH

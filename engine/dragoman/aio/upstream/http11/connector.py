@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
+from dragoman.aio.unsent import limit_unsent
 from dragoman.aio.upstream.descriptors import descriptor_failure
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
@@ -56,6 +57,7 @@ class Connector:
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            limit_unsent(sock)
             if self._proxy is not None:
                 await self._proxy.open_tunnel(sock, origin)
             tls = self._context() if origin.secure else None
