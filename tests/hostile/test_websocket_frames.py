@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from dragoman.aio import MaskedWebSocketResponse
 from dragoman.dialects import Dialect
+from dragoman_server.endpoints.websocket.connection import WebSocketConnection
 from support.gateways import config_for, gate, until
 from support.sockets import ScriptedServer, Stall
 from support.websockets import HANDSHAKE, begun, speaking
@@ -91,3 +95,40 @@ async def test_text_that_is_not_utf8_cancels_the_turns_of_the_connection() -> No
         await client.socket.send_frame(b"\xff", 1)  # type: ignore[arg-type]
         assert await client.closed() == 1007
         await asyncio.wait_for(server.hung_up.wait(), 30)
+
+
+@pytest.mark.parametrize(("kind", "opcode", "payload"), [("_receive", 1, b"{}"), ("pong", 9, b"")])
+async def test_a_turn_handles_few_of_many_small_messages(
+    kind: str, opcode: int, payload: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands arrive in one read, of two clients: no one else waits for all of them."""
+    turn = 0
+    by_turn: Counter[int] = Counter()
+    owner: type = WebSocketConnection if kind == "_receive" else MaskedWebSocketResponse
+    handle = getattr(owner, kind)
+
+    async def counted(self: Any, data: bytes = b"") -> None:
+        by_turn[turn] += 1
+        await handle(self, data)
+
+    async def turning() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(owner, kind, counted)
+    many = 1000
+    async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened, asyncio.timeout(60):
+        task = asyncio.create_task(turning())
+        clients = [await asyncio.open_connection("127.0.0.1", opened.port) for _ in range(2)]
+        for reader, writer in clients:
+            writer.write(UPGRADE)
+            assert b"101" in await reader.readuntil(b"\r\n\r\n")
+        for _, writer in clients:
+            writer.write(frame(payload, opcode=opcode) * many)
+        await until(lambda: by_turn.total() == 2 * many)
+        task.cancel()
+        for _, writer in clients:
+            writer.close()
+    assert max(by_turn.values()) <= 2 * len(clients)

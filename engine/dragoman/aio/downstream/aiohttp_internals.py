@@ -20,6 +20,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, Stre
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from dragoman.aio.downstream.masked_frames import MaskedFrames, may_be_sent
+from dragoman.aio.long_work import next_turn
 
 try:
     from aiohttp.web_protocol import _ErrInfo
@@ -262,6 +263,11 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
         if not may_be_sent(self.close_code or 0):
             code = WSCloseCode.PROTOCOL_ERROR
         return await super().close(code=code, message=message, drain=drain)
+
+    async def pong(self, message: bytes = b"") -> None:
+        """Answer a ping: `receive` does it for thousands of them without a wait."""
+        await super().pong(message)
+        await next_turn()
 
     def _close_transport(self) -> None:
         """Close the connection. After an error of the reader the client may be in the middle of a message: a reset

@@ -17,7 +17,7 @@ from typing import Any
 from aiohttp import WSCloseCode, web
 
 from dragoman import ClientRequestError, DragomanError
-from dragoman.aio import DEFECT, MaskedWebSocketResponse
+from dragoman.aio import DEFECT, MaskedWebSocketResponse, next_turn
 from dragoman.errors import FailureKind
 from dragoman.gateway import RESPONSE_CREATE, RESPONSE_STEER, ClientFrame, steer_failed_frame
 from dragoman_server.config.websocket import WebSocketOptions
@@ -93,7 +93,9 @@ class WebSocketConnection:
                     await self._close(WSCloseCode.UNSUPPORTED_DATA, "send text messages")
                 else:
                     return self._socket
+                size = len(message.data)
                 del message  # as large as it is, until the next one
+                await next_turn(size)  # the next message may be here already, and thousands more
         finally:
             await self._end()
 
