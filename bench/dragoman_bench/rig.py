@@ -63,9 +63,9 @@ class Rig:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, core: int | None) -> AsyncIterator[Rig]:
-        """Start the upstream. Raises RigError."""
-        upstream = await _python("dragoman_bench.upstream", "--until-eof")
+    async def running(cls, core: int | None, *options: str) -> AsyncIterator[Rig]:
+        """Start the upstream with these options. Raises RigError."""
+        upstream = await _python("dragoman_bench.upstream", "--until-eof", *options)
         try:
             assert upstream.stdout is not None
             assert upstream.stderr is not None

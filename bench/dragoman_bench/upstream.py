@@ -15,6 +15,7 @@ import os
 import re
 import select
 import signal
+import socket
 import time
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -354,21 +355,26 @@ def _catalogue() -> bytes:
     return json.dumps({"object": "list", "data": models}).encode()
 
 
-async def serve(port: int = 0) -> tuple[asyncio.Server, Simulator]:
-    """Listen on 127.0.0.1. Returns the server and the simulator."""
+async def serve(port: int = 0, unsent: int = 0) -> tuple[asyncio.Server, Simulator]:
+    """Listen on 127.0.0.1. The kernel takes at most `unsent` bytes more than a connection's peer has room for, if that
+    is not 0. Returns the server and the simulator."""
     loop = asyncio.get_running_loop()
     simulator = Simulator(loop)
-    return await loop.create_server(lambda: Connection(simulator), "127.0.0.1", port, backlog=4096), simulator
+    server = await loop.create_server(lambda: Connection(simulator), "127.0.0.1", port, backlog=4096)
+    if unsent:
+        for listener in server.sockets:  # accepted connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent)
+    return server, simulator
 
 
-async def _main(port: int, *, until_eof: bool) -> None:
+async def _main(port: int, unsent: int, *, until_eof: bool) -> None:
     stop = asyncio.Event()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes of blasts are not waited for
     if until_eof:
         asyncio.get_running_loop().add_reader(0, stop.set)
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    server, simulator = await serve(port)
+    server, simulator = await serve(port, unsent)
     print(json.dumps({"port": server.sockets[0].getsockname()[1], "pid": os.getpid()}), flush=True)
     gc.freeze()
     await stop.wait()
@@ -383,12 +389,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument(
+        "--unsent",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="the most that the kernel keeps of a stream that is not read, beside what its reader has room for",
+    )
+    parser.add_argument(
         "--until-eof", action="store_true", help="stop at the end of stdin, when the parent process ends"
     )
     args = parser.parse_args()
     open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_main(args.port, until_eof=args.until_eof))
+        runner.run(_main(args.port, args.unsent, until_eof=args.until_eof))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,19 @@ async def _stopped(running: Stage, size: Size, ready: asyncio.Event) -> None:
         clients.close()
 
 
+async def _flooding(running: Stage, size: Size, ready: asyncio.Event) -> None:
+    """A tenth as many clients as in `stopped` come, read nothing of a stream at full speed, and leave, all the time."""
+    ready.set()
+    while True:
+        clients = Unread()
+        try:
+            await clients.open(running, max(1, size.stopped // 10))
+            await paused_upstreams(running, max(1, size.stopped // 10))
+        finally:
+            clients.close()
+        await running.quiet()
+
+
 async def _slow(running: Stage, size: Size, ready: asyncio.Event) -> None:
     """A tenth as many clients as in `slow` read slowly."""
     clients = Unread()
@@ -156,6 +169,7 @@ async def _open(running: Stage, size: Size, ready: asyncio.Event) -> None:
 LOADS: dict[str, Load] = {
     "stopped": _stopped,
     "slow": _slow,
+    "flooding": _flooding,
     "leaving": _leaving,
     "churn": _churn,
     "open": _open,

@@ -27,6 +27,9 @@ STEADY = Script(ENDLESS, 25, 32)
 """The stream of a steady client: 40 deltas a second. Its upstream is a process of its own."""
 WITHIN = 60.0
 """Seconds in which what must happen in the end has happened, on a busy machine too."""
+_UNSENT = str(16 * 1024)
+"""Bytes that an upstream's kernel keeps of a stream that is not read. Another machine's would keep more: megabytes, but
+of its own memory. Here it is the gateway's, too, and the kernel of a machine without memory for TCP drops data."""
 _STEP = 0.05
 _PAGE = 4096
 
@@ -154,7 +157,7 @@ async def stage(
     core, _ = divided_cores() if pinned and workers == 1 else (None, frozenset[int]())
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="dragoman-load-")))
-        upstreams = {name: await stack.enter_async_context(Rig.running(core)) for name in models}
+        upstreams = {name: await stack.enter_async_context(Rig.running(core, "--unsent", _UNSENT)) for name in models}
         port = free_port()
         providers = "".join(
             _PROVIDER.format(name=name, url=upstreams[name].url, model=model) for name, model in models.items()
