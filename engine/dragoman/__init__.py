@@ -19,9 +19,7 @@ and those of these packages and modules; all others may change:
     dragoman.gateway   what programs need that are gateways: model lists, token counts, tables of knobs and profiles, …
 """
 
-import warnings
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
@@ -62,88 +60,13 @@ __all__ = (
     "translate",
 )
 
-_MOVED: Final = {
-    "errors": (
-        "FailureKind",
-        "FailureOrigin",
-        "LimitExceeded",
-        "StreamTruncated",
-        "TooMany",
-        "Unsupported",
-        "UpstreamProtocolError",
-        "UpstreamStatusError",
-        "UpstreamTimeout",
-        "UpstreamUnreachable",
-    ),
-    "gateway": (
-        "BUILTIN_PROFILES",
-        "COUNT_ENDPOINTS",
-        "DEFAULT_KNOBS",
-        "DEFAULT_LIMITS",
-        "DIRECTIONS",
-        "EFFORTS",
-        "KNOBS",
-        "MODEL_LIST_PATH",
-        "PROFILE_FIELDS",
-        "RESPONSE_CREATE",
-        "RESPONSE_STEER",
-        "VENDOR_PROFILES",
-        "ClientFrame",
-        "CountEndpoint",
-        "Event",
-        "FormField",
-        "ForwardedEvents",
-        "ListedModel",
-        "ModelPage",
-        "OutputItems",
-        "PromptAgreement",
-        "PromptDigest",
-        "ReplyPipeline",
-        "Stage",
-        "StoredReply",
-        "TokenCounter",
-        "TokenEstimate",
-        "Violation",
-        "boundary_of",
-        "conversation_digest",
-        "error_frame",
-        "forward",
-        "is_secret",
-        "join_items",
-        "model_list_query",
-        "parse_body",
-        "quote",
-        "read_error",
-        "read_model_list",
-        "redact",
-        "steer_failed_frame",
-        "stream_id_tail",
-        "tidy",
-        "vocabulary_installed",
-        "warm_up_frames",
-    ),
-    "wire": (
-        "Json",
-        "SSEFrame",
-        "SSEParser",
-        "json_dumps",
-        "json_loads",
-    ),
-}
-"""The names that were here before, by their modules. In this version they can still be imported, with a warning."""
-
-if not TYPE_CHECKING:  # a type checker reports the names that have moved, and those that do not exist
+if not TYPE_CHECKING:  # a type checker reports the names that do not exist
 
     def __getattr__(name: str) -> Any:
-        """Read the version, or import a name that has moved (PEP 562)."""
+        """Read the version when it is first used (PEP 562)."""
         if name == "__version__":
             from importlib.metadata import version  # 1.4 MB, needed only here
 
             value = globals()[name] = version("dragoman")
             return value
-        for module, names in _MOVED.items():
-            if name in names:
-                place = f"{__name__}.{module}"
-                warnings.warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
-                return getattr(import_module(place), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,6 @@
 It imports only the public names of `dragoman`. Start with `app.py`, then `proxy/gateway.py`.
 """
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -64,18 +63,9 @@ _PLACES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a public name at its first use.
-
-        A name that was here in earlier versions is imported with a warning: those of `dragoman_server.config`.
-        """
+        """Import a public name at its first use (PEP 562)."""
         for place, names in _PLACES.items():
             if name in names:
                 value = globals()[name] = getattr(import_module(place), name)
                 return value
-        config = import_module("dragoman_server.config")
-        if name == "config":
-            return config
-        if name not in config.__all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn(f"{name} has moved: from {config.__name__} import {name}", DeprecationWarning, stacklevel=2)
-        return getattr(config, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

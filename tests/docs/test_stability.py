@@ -34,14 +34,6 @@ def test_each_listed_name_is_public(package: str) -> None:
         assert [name for name in NAMES[package] if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize(("package", "place"), [("dragoman", "dragoman.errors"), ("dragoman", "dragoman.gateway")])
-def test_a_deprecated_place_warns(package: str, place: str) -> None:
-    moved = import_module(package)._MOVED[place.rpartition(".")[2]]
-    for name in moved:
-        with pytest.warns(DeprecationWarning, match=f"from {place} import {name}"):
-            assert getattr(import_module(package), name) is getattr(import_module(place), name)
-
-
 def test_the_table_of_versions_has_this_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     minor = project["version"].rpartition(".")[0]

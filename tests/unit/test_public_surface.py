@@ -232,24 +232,8 @@ def test_an_embedder_needs_few_names() -> None:
     for module in (dragoman, dragoman_server):
         assert 12 <= len(module.__all__) <= 20
         named = {name for name, value in vars(module).items() if not isinstance(value, ModuleType)}
-        helpers = {"Any", "Final", "TYPE_CHECKING", "import_module"}
+        helpers = {"Any", "TYPE_CHECKING", "import_module"}
         assert {name for name in named if not name.startswith("_")} - helpers == set(module.__all__)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "name"),
-    [
-        *((dragoman, getattr(dragoman, module), name) for module, names in dragoman._MOVED.items() for name in names),
-        *((dragoman_server, dragoman_server.config, name) for name in CONFIGS),
-    ],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_a_name_that_has_moved_can_be_imported_with_a_warning(old: ModuleType, new: ModuleType, name: str) -> None:
-    names: dict[str, object] = {}
-    with pytest.warns(DeprecationWarning, match=f"^{name} has moved: from {new.__name__} import {name}$") as warned:
-        exec(f"from {old.__name__} import {name}", names)
-    assert names[name] is getattr(new, name)
-    assert {each.filename for each in warned} == {"<string>"}, "it does not name the import"
 
 
 def test_the_version_is_that_of_the_installed_package_and_is_read_when_it_is_used() -> None:
