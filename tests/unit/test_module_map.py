@@ -12,7 +12,6 @@ import pytest
 from dragoman import Dialect, dialects
 from dragoman.dialects import all_codecs
 from dragoman_server.cli import commands
-from dragoman_server.cli.demo import transcript
 from dragoman_server.cli.tool_calls import question
 from dragoman_server.endpoints import paths
 from dragoman_server.simulator import app, renderers
@@ -32,7 +31,6 @@ LAZY = {
     Path(all_codecs.__file__): {f"dragoman.dialects.{dialect}.codec" for dialect in Dialect},
     Path(app.__file__): {f"dragoman_server.simulator.vendors.{api.vendor}" for api in APIS.values()},
     Path(renderers.__file__): {f"dragoman_server.simulator.render_{dialect}" for dialect in Dialect},
-    Path(transcript.__file__): {f"dragoman_server.cli.demo.transcript_{dialect}" for dialect in Dialect},
     Path(question.__file__): {f"dragoman_server.cli.tool_calls.{dialect}" for dialect in Dialect},
     Path(commands.__file__): {f"dragoman_server.cli.{module}" for _, module, _ in commands.COMMANDS},
     Path(paths.__file__): {

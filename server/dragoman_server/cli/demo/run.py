@@ -25,8 +25,8 @@ from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.cli.demo.next_steps import next_steps
 from dragoman_server.cli.demo.scenes import SCENES, Scene, SceneRecording
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
-from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 from dragoman_server.cli.options import port as valid_port
+from dragoman_server.cli.tool_calls.read_reply import SeenReply, read_reply
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.workers.serve import Running, run_loop, running, wait_for_stop_signal
@@ -178,7 +178,7 @@ class ScenePlayer(CallObserver):
     def stopped(self) -> None:
         """Draw that the gateway closed the upstream's connection, unless the reply was complete."""
         self._flush()
-        if read_transcript(self.scene.upstream, self.seen.upstream).stop is None:
+        if not read_reply(self.scene.upstream, self.seen.upstream).stop:
             self._rows[1].append(line("✂ the gateway closes the connection", "blue"))
 
     def _receive(self, data: bytes) -> None:
@@ -225,16 +225,16 @@ def _print_remarks(scene: Scene, seen: SceneRecording, terminal: Terminal) -> in
             terminal.labelled("✗ wrong", problem, "red")
     else:
         terminal.labelled("✓", scene.point, "bold")
-    client, upstream = read_transcript(scene.client, seen.client), read_transcript(scene.upstream, seen.upstream)
+    client, upstream = read_reply(scene.client, seen.client), read_reply(scene.upstream, seen.upstream)
     if calls := [str(call) for call in client.calls.values() if call.complete]:
         terminal.labelled("tool calls", ", ".join(calls))
-    if client.error is not None:
+    if client.error:
         terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
         rows = [f"{code}: {LossCode(code).meaning}" for code in lost if code]
         terminal.labelled("lost", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
-    if client.usage is not None and client.stop is not None:
+    if client.counts and client.stop:
         terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")
     terminal.print("")
     return len(problems)
@@ -253,7 +253,6 @@ _COUNTS = (
 )
 
 
-def _usage(dialect: Dialect, side: Transcript) -> str:
-    usage = side.usage or {}
-    counts = ", ".join(f"{name} {usage[name]}" for name in _COUNTS if usage.get(name) is not None)
+def _usage(dialect: Dialect, side: SeenReply) -> str:
+    counts = ", ".join(f"{name} {side.counts[name]}" for name in _COUNTS if side.counts.get(name) is not None)
     return f"{dialect.facts.name}: {counts or 'none'}"

@@ -9,7 +9,7 @@ from typing import Any
 from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
 from dragoman.wire import SSEFrame, json_loads
-from dragoman_server.cli.demo.transcript import Transcript, read_transcript
+from dragoman_server.cli.tool_calls.read_reply import SeenReply, read_reply
 from dragoman_server.config.load import simulated_config
 from dragoman_server.endpoints.explain import guess_client
 from dragoman_server.routing.router import Router
@@ -36,7 +36,7 @@ class Scene:
     subject: str
     body: dict[str, Any]
     point: str
-    check: Callable[[SceneRecording, Transcript, Transcript], Iterator[str]]
+    check: Callable[[SceneRecording, SeenReply, SeenReply], Iterator[str]]
     before: dict[str, Any] | None = None
     """A Responses request that is sent first, without being drawn. The scene's request continues its response."""
 
@@ -57,12 +57,10 @@ class Scene:
 
     def problems(self, seen: SceneRecording) -> list[str]:
         """Return the problems of a recording, an empty list for a good one."""
-        return list(
-            self.check(seen, read_transcript(self.client, seen.client), read_transcript(self.upstream, seen.upstream))
-        )
+        return list(self.check(seen, read_reply(self.client, seen.client), read_reply(self.upstream, seen.upstream)))
 
 
-def _check_same_content(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_same_content(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     if seen.status != 200:
         yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
         return
@@ -73,7 +71,7 @@ def _check_same_content(seen: SceneRecording, client: Transcript, upstream: Tran
     if client.tokens() != upstream.tokens() or client.tokens() is None:
         yield f"token counts differ: {client.tokens()} and {upstream.tokens()}"
     for call in client.calls.values():
-        if not call.complete or not _is_object(call.sent()[1]):
+        if not call.complete or not _is_object(call.as_function()[1]):
             yield f"the call of {call.name} is not complete"
 
 
@@ -84,9 +82,9 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _check_thinking(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_thinking(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
-    if not (client.reasoning and client.text and len(client.calls) == 1):
+    if not (client.reasoning_text and client.text and len(client.calls) == 1):
         yield "thinking, a text and a call were expected"
     if client.stop != "tool_use":
         yield f"stop reason {client.stop} instead of tool_use"
@@ -94,7 +92,7 @@ def _check_thinking(seen: SceneRecording, client: Transcript, upstream: Transcri
         yield "the loss of top_k was not reported"
 
 
-def _check_parallel(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_parallel(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if client.stop != "tool_calls":
         yield f"finish reason {client.stop} instead of tool_calls"
@@ -102,7 +100,7 @@ def _check_parallel(seen: SceneRecording, client: Transcript, upstream: Transcri
         yield "two interleaved calls were expected"
 
 
-def _check_namespaced(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_namespaced(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if [(call.namespace, call.name) for call in client.calls.values()] != [("mcp__notes", "add_note")]:
         yield f"the call did not come back in its namespace: {', '.join(map(str, client.calls.values()))}"
@@ -110,7 +108,7 @@ def _check_namespaced(seen: SceneRecording, client: Transcript, upstream: Transc
         yield "the upstream was expected to call a plain function"
 
 
-def _check_free_text(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_free_text(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if not all(call.custom and call.arguments.startswith("*** Begin Patch\n") for call in client.calls.values()):
         yield f"the call did not come back as free text: {', '.join(map(str, client.calls.values()))}"
@@ -120,7 +118,7 @@ def _check_free_text(seen: SceneRecording, client: Transcript, upstream: Transcr
         yield "the loss of the grammar was not reported"
 
 
-def _check_signed(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_signed(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if client.stop != "tool_use" or len(client.calls) != 1:
         yield f"stop reason {client.stop} instead of tool_use, or not one call"
@@ -128,7 +126,7 @@ def _check_signed(seen: SceneRecording, client: Transcript, upstream: Transcript
         yield "the signature of the call did not arrive"
 
 
-def _check_stopped(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_stopped(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     if "stop" in json_loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
@@ -137,23 +135,23 @@ def _check_stopped(seen: SceneRecording, client: Transcript, upstream: Transcrip
         yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
 
-def _check_broken(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_broken(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     if not seen.cut or upstream.ended:
         yield "the upstream was not cut"
-    if client.error is None:
+    if not client.error:
         yield "the client received no error"
     if client.ended or client.stop or any(call.complete for call in client.calls.values()):
         yield "the client's stream looks as if it had ended normally"
 
 
-def _check_continued(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_continued(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     sent = json_loads(seen.call.body if seen.call else b"{}").get("messages", [])
     if [turn["role"] for turn in sent] != ["user", "assistant", "user"]:
         yield "the upstream did not receive the whole conversation"
 
 
-def _check_rejected(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_rejected(seen: SceneRecording, client: SeenReply, upstream: SeenReply) -> Iterator[str]:
     if seen.call is not None:
         yield "something was sent to the upstream"
     if seen.status != 400:

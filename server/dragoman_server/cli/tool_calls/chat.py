@@ -67,13 +67,14 @@ def read(chunk: Json, reply: SeenReply) -> None:
         return
     choices = objects_of(chunk.get("choices"))
     if chunk.get("usage"):
-        reply.usage = True
+        reply.usage, reply.counts = True, object_of(chunk["usage"])
         reply.usage_with_choices |= bool(choices)
     for choice in choices:
         delta = object_of(choice.get("delta"))
         for name in _REASONING:
             if delta.get(name):
                 reply.reasoning[name] = None
+        reply.reasoning_text += text_of(delta.get("reasoning_content"))
         content = delta.get("content")
         reply.text += text_of(content)
         for part in objects_of(content):
@@ -81,12 +82,16 @@ def read(chunk: Json, reply: SeenReply) -> None:
                 reply.reasoning["thinking"] = None
             reply.text += text_of(part.get("text"))
         for number, piece in enumerate(objects_of(delta.get("tool_calls"))):
-            call = reply.calls.setdefault(index_of(piece.get("index", number)), SeenCall())
+            index = index_of(piece.get("index", number))
+            call = reply.calls.setdefault(index, SeenCall())
             function = object_of(piece.get("function"))
             call.id = call.id or text_of(piece.get("id"))
             call.name = call.name or text_of(function.get("name"))
-            call.arguments += text_of(function.get("arguments"))
+            reply.add_arguments(index, text_of(function.get("arguments")))
             reply.signed |= bool(
                 object_of(object_of(piece.get("extra_content")).get("google")).get("thought_signature")
             )
-        reply.stop = text_of(choice.get("finish_reason")) or reply.stop
+        if stop := text_of(choice.get("finish_reason")):
+            reply.stop = stop
+            for call in reply.calls.values():
+                call.complete = True

@@ -27,16 +27,21 @@ def read(chunk: Json, reply: SeenReply) -> None:
     if chunk.get("error"):
         reply.error = message_of(chunk) or "an error without a message"
         return
-    reply.usage |= "candidatesTokenCount" in object_of(chunk.get("usageMetadata"))
+    usage = object_of(chunk.get("usageMetadata"))
+    reply.usage |= "candidatesTokenCount" in usage
+    reply.counts = {**reply.counts, **usage}
     for candidate in objects_of(chunk.get("candidates")):
         for part in objects_of(object_of(candidate.get("content")).get("parts")):
             call = object_of(part.get("functionCall"))
             if call:
                 arguments = json_dumps(object_of(call.get("args"))).decode()
-                found = SeenCall(text_of(call.get("id")), text_of(call.get("name")), arguments)
-                reply.calls[len(reply.calls)] = found
+                index = len(reply.calls)
+                reply.calls[index] = SeenCall(text_of(call.get("id")), text_of(call.get("name")), complete=True)
+                reply.add_arguments(index, arguments)
                 reply.signed |= bool(part.get("thoughtSignature"))
-            elif part.get("thought") is not True:
+            elif part.get("thought") is True:
+                reply.reasoning_text += text_of(part.get("text"))
+            else:
                 reply.text += text_of(part.get("text"))
         reply.stop = text_of(candidate.get("finishReason")) or reply.stop
     reply.ended = bool(reply.stop)

@@ -39,16 +39,24 @@ def request(model: str, own: Profile | None) -> Json:
 def read(event: Json, reply: SeenReply) -> None:
     """Read one frame of a stream."""
     block, delta = object_of(event.get("content_block")), object_of(event.get("delta"))
+    index = index_of(event.get("index"))
     match event.get("type"):
+        case "message_start":
+            reply.counts = object_of(object_of(event.get("message")).get("usage"))
         case "content_block_start" if block.get("type") == "tool_use":
-            reply.calls[index_of(event.get("index"))] = SeenCall(text_of(block.get("id")), text_of(block.get("name")))
+            reply.calls[index] = SeenCall(text_of(block.get("id")), text_of(block.get("name")))
         case "content_block_delta":
+            reply.reasoning_text += text_of(delta.get("thinking"))
             reply.text += text_of(delta.get("text"))
-            if (call := reply.calls.get(index_of(event.get("index")))) is not None:
-                call.arguments += text_of(delta.get("partial_json"))
+            if index in reply.calls:
+                reply.add_arguments(index, text_of(delta.get("partial_json")))
+        case "content_block_stop" if index in reply.calls:
+            reply.calls[index].complete = True
         case "message_delta":
             reply.stop = text_of(delta.get("stop_reason")) or reply.stop
-            reply.usage |= bool(object_of(event.get("usage")).get("output_tokens"))
+            usage = object_of(event.get("usage"))
+            reply.usage |= bool(usage.get("output_tokens"))
+            reply.counts = {**reply.counts, **usage}
         case "message_stop":
             reply.ended = True
         case "error":

@@ -21,6 +21,8 @@ STOP: Final = "completed"
 """The stop reason of a reply with a call."""
 RULES: Final[tuple[Rule, ...]] = (OBFUSCATION, PARALLEL)
 """The repairs of errors."""
+_CUSTOM: Final = "custom_tool_call"
+_CALLS: Final = ("function_call", _CUSTOM)
 
 
 def request(model: str, own: Profile | None) -> Json:
@@ -45,23 +47,32 @@ def request(model: str, own: Profile | None) -> Json:
 def read(event: Json, reply: SeenReply) -> None:
     """Read one frame of a stream."""
     item, response = object_of(event.get("item")), object_of(event.get("response"))
+    index, delta = index_of(event.get("output_index")), text_of(event.get("delta"))
     match event.get("type"):
-        case "response.output_item.added" if item.get("type") == "function_call":
+        case "response.output_item.added" if item.get("type") in _CALLS:
             call = SeenCall(text_of(item.get("call_id")), text_of(item.get("name")), text_of(item.get("arguments")))
-            reply.calls[index_of(event.get("output_index"))] = call
-        case "response.function_call_arguments.delta" if index_of(event.get("output_index")) in reply.calls:
-            reply.calls[index_of(event.get("output_index"))].arguments += text_of(event.get("delta"))
-        case "response.output_item.done" if item.get("type") == "function_call":
+            call.namespace, call.custom = text_of(item.get("namespace")), item.get("type") == _CUSTOM
+            reply.calls[index] = call
+        case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
+            if index in reply.calls:
+                reply.add_arguments(index, delta)
+        case "response.output_item.done" if item.get("type") in _CALLS:
             # Complete, whatever came before: some hosts send no deltas.
-            call = reply.calls.setdefault(index_of(event.get("output_index")), SeenCall())
+            call = reply.calls.setdefault(index, SeenCall())
             call.id = text_of(item.get("call_id")) or call.id
             call.name = text_of(item.get("name")) or call.name
-            call.arguments = text_of(item.get("arguments")) or call.arguments
+            call.custom = item.get("type") == _CUSTOM
+            call.arguments = text_of(item.get("input" if call.custom else "arguments")) or call.arguments
+            # Clients run a free-text call after `.done`, whatever its status.
+            call.complete = call.custom or item.get("status") == "completed"
         case "response.output_text.delta":
-            reply.text += text_of(event.get("delta"))
+            reply.text += delta
+        case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+            reply.reasoning_text += delta
         case "response.completed" | "response.incomplete":
             reply.stop, reply.ended = str(event.get("type")).removeprefix("response."), True
-            reply.usage = bool(object_of(response.get("usage")).get("output_tokens"))
+            reply.counts = object_of(response.get("usage"))
+            reply.usage = bool(reply.counts.get("output_tokens"))
         case "response.failed":
             reply.error, reply.ended = message_of(response) or "an error without a message", True
         case "error":

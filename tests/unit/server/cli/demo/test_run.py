@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.wire import Json, json_dumps
 from dragoman_server import simulator
 from dragoman_server.cli.demo import run as package
 from dragoman_server.cli.demo.run import demo
 from dragoman_server.cli.demo.scenes import SCENES
-from dragoman_server.cli.demo.terminal import cells
+from dragoman_server.cli.demo.terminal import Terminal, cells
 from dragoman_server.config.config_error import ConfigError
 from oracles.simulator import strict_simulator
 
@@ -141,3 +142,20 @@ async def test_it_serves_on_and_prints_next_steps(monkeypatch: pytest.MonkeyPatc
         f"ANTHROPIC_BASE_URL={url} ",
     ):
         assert hint in shown
+
+
+def test_leaving_an_upstream_that_has_not_finished_is_drawn() -> None:
+    def drawn(*frames: Json) -> str:
+        out = io.StringIO()
+        scene = next(scene for scene in SCENES if "stop sequence" in scene.subject)
+        player = package.ScenePlayer(scene, Terminal(out, colour=False, width=120))
+        for frame in frames:
+            player.received(b"data: " + json_dumps(frame) + b"\n\n")
+        player.stopped()
+        player.received(b"")  # draws what came before
+        return out.getvalue()
+
+    piece = {"type": "response.output_text.delta", "delta": "three###"}
+    end = {"type": "response.completed", "response": {"status": "completed", "usage": None}}
+    assert "✂ the gateway closes the connection" in drawn(piece)
+    assert "✂" not in drawn(piece, end)

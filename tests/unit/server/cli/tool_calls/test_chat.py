@@ -22,7 +22,7 @@ def test_a_call_and_the_stop_reason_are_read() -> None:
         {"choices": [{"delta": {}, "finish_reason": STOP}]},
     ):
         read(frame, reply)
-    assert reply.calls == {0: SeenCall("c", TOOL)}
+    assert reply.calls == {0: SeenCall("c", TOOL, complete=True)}
     assert reply.stop == STOP
 
 

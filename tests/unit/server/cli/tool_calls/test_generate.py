@@ -10,6 +10,7 @@ from dragoman_server.cli.tool_calls.generate import RULES, read
 from dragoman_server.cli.tool_calls.read_reply import SeenCall, SeenReply, read_reply
 from dragoman_server.cli.tool_calls.repairs import of_error
 from dragoman_server.config.provider import Provider
+from support.paths import TRANSCRIPTS
 from support.samples import error_frame, text_stream, tool_stream
 
 GENERATE = Dialect("generate")
@@ -21,7 +22,7 @@ def seen(frames: list[bytes]) -> SeenReply:
 
 def test_a_call_and_the_stop_reason_are_read() -> None:
     reply = seen(tool_stream(GENERATE))
-    assert reply.calls == {0: SeenCall("call_1", "look", '{"city":"Köln"}')}
+    assert reply.calls == {0: SeenCall("call_1", "look", '{"city":"Köln"}', complete=True)}
     assert (reply.text, reply.stop, reply.usage, reply.ended, reply.signed) == ("Now.", "STOP", True, True, False)
 
 
@@ -29,8 +30,21 @@ def test_reasoning_is_no_text_and_a_signature_is_seen() -> None:
     parts = [{"text": "Hm", "thought": True}, {"functionCall": {"name": "look"}, "thoughtSignature": "AAAA"}]
     reply = SeenReply()
     read({"candidates": [{"content": {"parts": parts}}]}, reply)
-    assert (reply.text, reply.signed, reply.calls) == ("", True, {0: SeenCall("", "look", "{}")})
+    assert (reply.text, reply.reasoning_text, reply.signed) == ("", "Hm", True)
+    assert reply.calls == {0: SeenCall("", "look", "{}", complete=True)}
     assert not reply.ended
+
+
+def test_a_transcript_with_calls() -> None:
+    reply = seen([(TRANSCRIPTS / "generate" / "two_tools.sse").read_bytes()])
+    assert (reply.text, reply.reasoning_text, reply.stop, reply.ended) == ("Looking up", "", "STOP", True)
+    assert [str(call) for call in reply.calls.values()] == ['get_weather({"city":"Oslo"})', 'get_time({"tz":"CET"})']
+    assert reply.tokens() == (29, 815)
+
+
+def test_a_stream_that_is_cut_has_no_end() -> None:
+    reply = seen([(TRANSCRIPTS / "generate" / "cut.sse").read_bytes()])
+    assert (reply.ended, reply.stop, reply.tokens()) == (False, "", None)
 
 
 def test_an_error_is_read() -> None:
