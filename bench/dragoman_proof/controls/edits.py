@@ -131,8 +131,8 @@ CONTROLS: Final = (
         "budgets count what open requests reserve",
         Edit(
             "server/dragoman_server/accounts/limits/decision.py",
-            "        held = state.held.get((name, period), 0)\n        if spent",
-            "        held = 0\n        if spent",
+            "        reserved = state.held.get((name, period), 0)\n        if spent",
+            "        reserved = 0\n        if spent",
         ),
         "tests/e2e/test_reserved_budgets.py::test_parallel_requests_do_not_exceed_a_budget_of_cost",
     ),

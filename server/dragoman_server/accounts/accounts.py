@@ -37,7 +37,6 @@ from dragoman_server.accounts.limits.prices import Prices, cost_units, money
 from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.limits.settlement import (
     cancellation_of,
-    changes_of,
     changes_of_end,
     claim_of_end,
     kept_claim,
@@ -100,10 +99,8 @@ class Accounts:
         self.keys = KnownKeys(records, options, store=self._store, guarded=self._guarded, totals=totals, now=now)
         self._is_remarked = False
         self._settlements = Settlements(self._send, self._dropped)
-        memory = self._store if isinstance(self._store, MemoryAccountStore) else None
-        # They work at once; None for a store that is waited for.
-        self._grant_now = memory.grant_now if memory is not None else None
-        self._settle_now = memory.settle_now if memory is not None else None
+        self._memory = self._store if isinstance(self._store, MemoryAccountStore) else None
+        """The store, if it is one of this process, whose settlements need no queue."""
         self._leases: dict[str, str] = {}
         """The leases of open requests that a store has granted, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -154,9 +151,9 @@ class Accounts:
     async def _maintain(self) -> None:
         renewed = refreshed = asyncio.get_running_loop().time()
         ahead = self._now() - renewed
-        in_memory = self._grant_now is not None  # then leases are all that there is to do
         while True:
-            await asyncio.sleep(RENEW / 4 if in_memory else min(TICK, self._options.refresh))
+            # Of a store in memory, leases are all that there is to do.
+            await asyncio.sleep(RENEW / 4 if self._memory is not None else min(TICK, self._options.refresh))
             now = asyncio.get_running_loop().time()
             try:
                 if not self.healthy:
@@ -265,7 +262,7 @@ class Accounts:
                 raise no_price(model)
             cost = found
         claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), *holds)
-        return claim if self._grants_at_once(claim) else await self._granted(claim, client)
+        return await self._granted(claim, client)
 
     def has_price(self, model: str, provider: str) -> bool:
         """True if the cost of a request to this model of a provider is known."""
@@ -283,17 +280,7 @@ class Accounts:
         if limits is None:
             return None
         claim = Claim(record.hash.id, lease, limits, (1, 0, 0))
-        return claim if self._grants_at_once(claim) else await self._granted(claim, client)
-
-    def _grants_at_once(self, claim: Claim) -> bool:
-        """Grant a claim without waiting, if the store can. Return False if it must be waited for, or rejects it."""
-        if self._grant_now is None:
-            return False
-        claim.levels = self._grant_now(claim)
-        if claim.levels is None:
-            return False
-        self._leases[claim.lease] = claim.key
-        return True
+        return await self._granted(claim, client)
 
     async def _granted(self, claim: Claim, client: Dialect) -> Claim:
         """Return a claim that the store has granted, or that is admitted without it. Raises DragomanError."""
@@ -362,10 +349,7 @@ class Accounts:
             tokens, cost = self._used(claim, usage, model, provider, service)
         elif not sent:
             tokens = cost = 0
-        if self._settle_now is not None:
-            self._settle_now(claim, claim.granted, changes_of(claim, tokens, cost))
-        else:
-            self._settlements.add(settlement_of(claim, tokens, cost))
+        self._settle(settlement_of(claim, tokens, cost))
 
     def settle_end(
         self,
@@ -384,10 +368,13 @@ class Accounts:
         if usage is None:
             return
         changes = changes_of_end(claim, *self._used(claim, usage, model, provider, service))
-        if self._settle_now is not None:
-            self._settle_now(claim, False, changes)
+        self._settle(Settlement(claim, False, changes))
+
+    def _settle(self, settlement: Settlement) -> None:
+        if self._memory is not None:
+            self._memory.settle_now(settlement)
         else:
-            self._settlements.add(Settlement(claim, False, changes))
+            self._settlements.add(settlement)
 
     def _used(
         self, claim: Claim, usage: Usage, model: str, provider: str | None, service: ServiceReport | None

@@ -71,12 +71,43 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int, periods: tuple
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim, and its
     reservations. `now` is in milliseconds, `periods` are the day and the month then.
     """
-    held = tuple([state.held.get((name, periods[span]), 0) for name, span, *_ in claim.limits.budgets])
-    levels = grant(state, claim, is_open, now, periods)
-    if levels is None:
-        return _rejected(state, claim, is_open, now, (held, periods))
-    spent = [state.budgets[name][1] for name, *_ in claim.limits.budgets]
-    return Outcome((), is_open + 1, tuple(levels), tuple(spent), held, now)
+    limits, amounts = claim.limits, claim.amounts
+    rejected = [CONCURRENCY] if limits.concurrent and is_open >= limits.concurrent else []
+    buckets, budgets, held = [], [], []
+    for name, limit, unit in limits.buckets:
+        level, at = _filled(state.buckets.get(name), limit, now)
+        taken = amounts[unit] * SCALE
+        if level < taken and level < limit * SCALE:
+            rejected.append(name)
+        buckets.append((name, level, taken, at))
+    for name, span, limit, unit in limits.budgets:
+        period = periods[span]
+        _, spent, others = _in_period(state.budgets.get(name), period)
+        reserved = state.held.get((name, period), 0)
+        if spent + amounts[unit] + reserved + least_hold(claim, unit, reserved) > limit:
+            rejected.append(name)
+        held.append(reserved)
+        budgets.append((name, period, spent, amounts[unit], others))
+    if rejected:
+        levels, sums = tuple([level for _, level, *_ in buckets]), tuple([spent for *_, spent, _, _ in budgets])
+        return Outcome(tuple(rejected), is_open, levels, sums, tuple(held), now)
+    for name, level, taken, at in buckets:
+        state.buckets[name] = level - taken, at
+    for name, period, spent, amount, others in budgets:
+        state.budgets[name] = period, spent + amount, others
+    levels = tuple([level - taken for _, level, taken, _ in buckets])
+    sums = tuple([spent + amount for *_, spent, amount, _ in budgets])
+    return Outcome((), is_open + 1, levels, sums, tuple(held), now)
+
+
+def _filled(bucket: Bucket | None, limit: int, now: int) -> Bucket:
+    """Return a bucket as it is now. A new one is full, and so is one whose time is that of a wrong clock."""
+    full = limit * SCALE
+    if bucket is None or bucket[1] - now > AHEAD_MS:
+        return full, now
+    level, at = bucket
+    # `full` is the most also if the limit was lowered.
+    return min(level + max(now - at, 0) * limit, full), max(at, now)
 
 
 def least_hold(claim: Claim, unit: int, held: int) -> int:
@@ -88,7 +119,7 @@ def least_hold(claim: Claim, unit: int, held: int) -> int:
 
 
 def holds_of(state: KeyState, claim: Claim, periods: tuple[str, ...]) -> tuple[Hold, ...]:
-    """Return the reservations of a claim that `grant` has granted in these periods: not more than is left."""
+    """Return the reservations of a claim that is granted in these periods: not more than is left."""
     holds, found = claim.holds, []
     if not holds:
         return ()
@@ -98,47 +129,6 @@ def holds_of(state: KeyState, claim: Claim, periods: tuple[str, ...]) -> tuple[H
         if (hold := min(holds[unit], left)) > 0:
             found.append((name, period, hold))
     return tuple(found)
-
-
-def grant(state: KeyState, claim: Claim, is_open: int, now: int, periods: tuple[str, ...]) -> list[int] | None:
-    """Take the amounts of the claim, and return the levels of its buckets; None, and take nothing, if it is rejected.
-
-    The arguments are those of `decide`, whose outcome has the reasons of a rejection.
-    """
-    # Each request runs these lines, so buckets are filled here and in `settle` without calls of a function.
-    limits, amounts = claim.limits, claim.amounts
-    if limits.concurrent and is_open >= limits.concurrent:
-        return None
-    buckets, budgets = state.buckets.copy(), state.budgets.copy()
-    levels = []
-    for name, limit, unit in limits.buckets:
-        full = level = limit * SCALE  # a new one is full
-        at = now
-        if name in buckets:
-            level, at = buckets[name]
-            if now > at:
-                level += (now - at) * limit
-                at = now
-            elif at - now > AHEAD_MS:
-                level, at = full, now
-            if level > full:  # also if the limit was lowered
-                level = full
-        taken = amounts[unit] * SCALE
-        if level < taken and level < full:
-            return None
-        level -= taken
-        buckets[name] = level, at
-        levels.append(level)
-    for name, span, limit, unit in limits.budgets:
-        period = periods[span]
-        _, spent, others = _in_period(budgets.get(name), period)
-        spent += amounts[unit]
-        held = state.held.get((name, period), 0)
-        if spent + held + least_hold(claim, unit, held) > limit:
-            return None
-        budgets[name] = period, spent, others
-    state.buckets, state.budgets = buckets, budgets
-    return levels
 
 
 def _in_period(budget: Budget | None, period: str) -> Budget:
@@ -157,31 +147,6 @@ def _in_period(budget: Budget | None, period: str) -> Budget:
     return period, found, tuple(kept)
 
 
-def _rejected(
-    state: KeyState, claim: Claim, is_open: int, now: int, by_budget: tuple[tuple[int, ...], tuple[str, ...]]
-) -> Outcome:
-    """Return the outcome of a claim that `grant` does not grant, with all limits that reject it.
-
-    `by_budget` is what other requests reserve of each budget, and the periods.
-    """
-    limits, amounts, (held, periods) = claim.limits, claim.amounts, by_budget
-    rejected = [CONCURRENCY] if limits.concurrent and is_open >= limits.concurrent else []
-    levels, sums = [], []
-    for name, limit, unit in limits.buckets:
-        full = limit * SCALE
-        level, at = state.buckets.get(name, (full, now))
-        level = min(level + max(now - at, 0) * limit, full) if at - now <= AHEAD_MS else full
-        if level < min(amounts[unit] * SCALE, full):
-            rejected.append(name)
-        levels.append(level)
-    for (name, span, limit, unit), reserved in zip(limits.budgets, held, strict=True):
-        spent = _in_period(state.budgets.get(name), periods[span])[1]
-        if spent + reserved + amounts[unit] + least_hold(claim, unit, reserved) > limit:
-            rejected.append(name)
-        sums.append(spent)
-    return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums), held, now)
-
-
 def settle(state: KeyState, claim: Claim, changes: Amounts, now: int, periods: tuple[str, ...]) -> None:
     """Apply the settlement of a claim to the state.
 
@@ -191,17 +156,8 @@ def settle(state: KeyState, claim: Claim, changes: Amounts, now: int, periods: t
     buckets, budgets = state.buckets, state.budgets
     for name, limit, unit in claim.limits.buckets:
         if change := changes[unit]:
-            full = limit * SCALE
-            level, at = buckets.get(name) or (full, now)
-            if now > at:
-                level += (now - at) * limit
-                at = now
-            elif at - now > AHEAD_MS:
-                level, at = full, now
-            if level > full:
-                level = full
-            level -= change * SCALE
-            buckets[name] = level if level < full else full, at
+            level, at = _filled(buckets.get(name), limit, now)
+            buckets[name] = min(level - change * SCALE, limit * SCALE), at
     for name, span, _, unit in claim.limits.budgets:
         if change := changes[unit]:
             budget = budgets.get(name)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
-from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Amounts, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.decision import Hold, KeyState, decide, grant, holds_of, settle
+from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import Hold, KeyState, decide, holds_of, settle
 from dragoman_server.accounts.limits.period import periods_at
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 
@@ -77,9 +77,6 @@ class MemoryAccountStore:
         self._keys: dict[str, KeyRecord] = {}
         self._version = 0
         self._cooldowns: dict[str, float] = {}
-        self._day = -1
-        """The number of the day since 1970 whose periods are known."""
-        self._periods = "", ""
         self._settled: dict[str, int] = {}
         """Leases of settlements that were not granted → the time until which they are kept."""
 
@@ -103,12 +100,6 @@ class MemoryAccountStore:
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    def _periods_at(self, now: int) -> tuple[str, str]:
-        """Return the day and the month at `now`, in milliseconds."""
-        if now // 86_400_000 != self._day:
-            self._day, self._periods = now // 86_400_000, periods_at(now)
-        return self._periods
-
     def _account(self, key: str) -> _Account:
         account = self._accounts.pop(key, None) or _Account()
         self._accounts[key] = account  # the least recently used is the first
@@ -119,46 +110,32 @@ class MemoryAccountStore:
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
         account, now = self._account(claim.key), self._now()
-        periods = self._periods_at(now)
+        periods = periods_at(now)
         outcome = decide(account.state, claim, account.open_at(now), now, periods)
         if not outcome.rejected:
             account.hold(claim.lease, now)
             account.reserve(claim.lease, holds_of(account.state, claim, periods))
         return outcome
 
-    def grant_now(self, claim: Claim) -> list[int] | None:
-        """Grant a claim and return the levels of its buckets, without a coroutine, as nothing has to be waited for.
-
-        It sets the claim's periods. None if it is rejected; `admit` then returns the limits that reject it.
-        """
-        account, now = self._account(claim.key), self._now()
-        periods = self._periods_at(now)
-        levels = grant(account.state, claim, account.open_at(now), now, periods)
-        if levels is not None:
-            claim.periods = periods
-            account.hold(claim.lease, now)
-            if claim.holds or account.holds:
-                account.reserve(claim.lease, holds_of(account.state, claim, periods))
-        return levels
-
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
         for settlement in settlements:
-            self.settle_now(settlement.claim, settlement.granted, settlement.changes)
+            self.settle_now(settlement)
 
-    def settle_now(self, claim: Claim, granted: bool, changes: Amounts) -> None:
-        """Apply the settlement with these values, without a queue: nothing has to be waited for."""
+    def settle_now(self, settlement: Settlement) -> None:
+        """Apply a settlement, without a queue: nothing has to be waited for."""
+        claim = settlement.claim
         key, lease = claim.key, claim.lease
         account = self._accounts.get(key) or self._account(key)
-        now = int(self._clock() * 1000)
-        if granted:
+        now = self._now()
+        if settlement.granted:
             first = account.leases.pop(lease, 0) > now - KEPT_MS
             if account.holds:
                 account.release(lease)
         else:
             first = self._mark(lease, now)
         if first:
-            settle(account.state, claim, changes, now, self._periods_at(now))
+            settle(account.state, claim, settlement.changes, now, periods_at(now))
 
     def _mark(self, lease: str, now: int) -> bool:
         """Record that a settlement was applied. Return False if it was recorded before."""
@@ -183,7 +160,7 @@ class MemoryAccountStore:
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
         account = self._accounts.get(key)
-        return spent_of(account.state, self._periods_at(self._now())) if account is not None else []
+        return spent_of(account.state, periods_at(self._now())) if account is not None else []
 
     async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -250,10 +252,8 @@ def test_a_clock_that_goes_back_fills_nothing() -> None:
     limits=st.tuples(st.integers(1, 50), st.integers(1, 100), st.integers(0, 3)),
     arrivals=st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 40), st.integers(0, 4)), max_size=40),
 )
-def test_a_grant_takes_what_the_decision_takes_and_a_rejection_nothing(
-    limits: tuple[int, int, int], arrivals: list[tuple[int, int, int]]
-) -> None:
-    decided, granted, now = KeyState(), KeyState(), 0
+def test_a_rejection_takes_nothing(limits: tuple[int, int, int], arrivals: list[tuple[int, int, int]]) -> None:
+    state, now = KeyState(), 0
     bucket, budget, concurrent = limits
     for wait, amount, is_open in arrivals:
         now += wait
@@ -262,12 +262,10 @@ def test_a_grant_takes_what_the_decision_takes_and_a_rejection_nothing(
             ("daily", "2026-11-22", budget, amount),
             concurrent=concurrent,
         )
-        before, periods = (granted.buckets, granted.budgets), (f"2026-11-{1 + now // 86_400:02}", "2026-11")
-        outcome = decide(decided, request, is_open, now, periods)
-        levels = decision.grant(granted, request, is_open, now, periods)
-        assert (levels is None) is bool(outcome.rejected)
-        if levels is None:
-            assert (granted.buckets, granted.budgets) == before
+        before, periods = deepcopy(state), (f"2026-11-{1 + now // 86_400:02}", "2026-11")
+        outcome = decide(state, request, is_open, now, periods)
+        if outcome.rejected:
+            assert state == before
         else:
-            assert tuple(levels) == outcome.levels
-        assert (granted.buckets, granted.budgets) == (decided.buckets, decided.budgets)
+            assert (state.buckets["tokens"][0],) == outcome.levels
+            assert state.budgets["daily"][:2] == (periods[0], *outcome.spent)
