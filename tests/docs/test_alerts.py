@@ -19,7 +19,7 @@ import yaml
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.route import Route

@@ -21,7 +21,7 @@ from dragoman import Dialect
 from dragoman_server import Config, ExchangeRecord, Hooks, Provider, Route
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.accounts.usage.report import read_rows, sums
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from support.commands import command

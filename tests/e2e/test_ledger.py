@@ -18,7 +18,7 @@ from dragoman_proof.soak.calls import COUNTS, Call, day, differences
 from dragoman_server import ExchangeRecord, Hooks
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.accounts.usage.report import read_rows, sums
 from dragoman_server.simulator.app import make_simulator
 from dragoman_server.simulator.ledger import Entry, Ledger

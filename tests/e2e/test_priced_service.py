@@ -22,8 +22,7 @@ from dragoman import Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_parts import CallPrices, StepPrice, TierPrice
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import CallPrices, Price, StepPrice, TierPrice
 from support.client_forms import MAIN, TURN, Form, posted
 from support.gateways import Gate, gate
 from support.named_keys import keyed, made, spent

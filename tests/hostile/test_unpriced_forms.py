@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from support.gateways import gate
 from support.named_keys import keyed, made, spent
 from support.samples import dump

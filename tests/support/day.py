@@ -14,8 +14,7 @@ from dragoman_proof.soak.calls import LAST, Call
 from dragoman_server import Config, Provider, Route
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_parts import CallPrices, TierPrice
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import CallPrices, Price, TierPrice
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.simulator.modifiers import ADVISER, FALLBACK
 from support.gateways import Gate, config_for

@@ -63,7 +63,7 @@ SERVER_LAYERS = (
     ),
     ("dragoman_server.config.toml_reader",),
     ("dragoman_server.config.setting", "dragoman_server.config.store_urls"),
-    ("dragoman_server.accounts.usage.price_parts",),
+    ("dragoman_server.accounts.usage.price",),
     ("dragoman_server.accounts.usage.rates",),
     (
         "dragoman_server.accounts.limits",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import Price
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.toml_reader import Table
 

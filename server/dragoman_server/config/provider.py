@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from dragoman import Dialect, Profile, builtin_profile
 from dragoman.gateway import PROFILE_FIELDS, path_with, short_repr
 from dragoman_server.accounts.keys.tag import TAG_HEADER
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.config_error import Problem, join
 from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, CredentialOptions
 from dragoman_server.config.door import PLAIN, Door, credential_header

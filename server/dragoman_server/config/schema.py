@@ -21,7 +21,8 @@ from dragoman.gateway import KNOBS, changed_fields
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, NEEDS_REDIS, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import Price
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.config_error import ConfigError, Problem, join
 from dragoman_server.config.overload import Overload

@@ -1,13 +1,13 @@
-"""The parts of a price besides its tokens: other tiers, long requests, and calls of the upstream's tools."""
+"""The price of a model: of its tokens, in long requests and other tiers too, and of calls of the upstream's tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
 
-from dragoman_server.config.config_error import Problem
-from dragoman_server.config.setting import Range, setting, setting_problems
+from dragoman_server.config.config_error import Problem, join
+from dragoman_server.config.setting import Range, section, setting, setting_problems
 
 TOKEN_PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 """The fields of a price that are for tokens, in the order in which a cost adds them up."""
@@ -118,3 +118,38 @@ def step_problems(at: str, steps: tuple[StepPrice, ...]) -> Iterator[Problem]:
         yield from setting_problems(f"{at}[{index}]", step)
         if any(step.above == earlier.above for earlier in steps[:index]):
             yield f"{at}[{index}].above", f"there is another step above {step.above} tokens: remove one of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Prices per million tokens, in the currency of all budgets. Reasoning is part of the output."""
+
+    input: float = setting(0.0, PER_MILLION)
+    """Fresh input."""
+    output: float = setting(0.0, PER_MILLION)
+    """Output, with reasoning."""
+    cache_read: float | None = setting(None, PER_MILLION)
+    """Input that was read from a cache (default: that of input)."""
+    cache_write: float | None = setting(None, PER_MILLION)
+    """Input that was written to a cache (default: that of input)."""
+    cache_write_1h: float | None = setting(None, PER_MILLION)
+    """Input that was written to a cache for an hour (default: that of cache_write)."""
+    minute: float | None = setting(None, Amount("per minute"))
+    """A minute of audio, in place of input, for models that count no tokens."""
+    steps: tuple[StepPrice, ...] = setting((), getter="section_list", kind=StepPrice)
+    """Prices of long requests."""
+    tiers: Mapping[str, TierPrice] = setting(dict, getter="sections", kind=TierPrice)
+    """Prices of the service tiers and speeds that the upstream states, by their names."""
+    calls: CallPrices = section(CallPrices)
+    """Prices of the calls of the upstream's own tools."""
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """Yield the problems of these prices."""
+        yield from setting_problems(path, self)
+        yield from step_problems(f"{path}.steps", self.steps)
+        for name, tier in self.tiers.items():
+            yield from tier.problems(join(f"{path}.tiers", name))
+        yield from setting_problems(f"{path}.calls", self.calls)
+        inputs = [self.input, *(step.input for step in self.steps), *(tier.input for tier in self.tiers.values())]
+        if self.minute is not None and any(inputs):
+            yield join(path, "minute"), "is a price in place of `input`: set one of them"

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman.gateway import ServiceReport
-from dragoman_server.accounts.usage.price_parts import (
-    PER_MILLION,
-    Amount,
-    CallPrices,
-    StepPrice,
-    TierPrice,
-    step_problems,
-)
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.accounts.usage.rates import Rates
-from dragoman_server.config.config_error import Problem, join
-from dragoman_server.config.setting import section, setting, setting_problems
 
 if TYPE_CHECKING:
     from decimal import Decimal  # 0.5 MB of memory, needed only with prices
@@ -29,41 +19,6 @@ _CACHED_MODELS = 1024
 """Most models whose price is remembered: clients may choose their names."""
 _COUNTS = ("input_total", "cache_read", "cache_write", "output_total", "cache_write_1h")
 """The counts of a usage that have a price."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Prices per million tokens, in the currency of all budgets. Reasoning is part of the output."""
-
-    input: float = setting(0.0, PER_MILLION)
-    """Fresh input."""
-    output: float = setting(0.0, PER_MILLION)
-    """Output, with reasoning."""
-    cache_read: float | None = setting(None, PER_MILLION)
-    """Input that was read from a cache (default: that of input)."""
-    cache_write: float | None = setting(None, PER_MILLION)
-    """Input that was written to a cache (default: that of input)."""
-    cache_write_1h: float | None = setting(None, PER_MILLION)
-    """Input that was written to a cache for an hour (default: that of cache_write)."""
-    minute: float | None = setting(None, Amount("per minute"))
-    """A minute of audio, in place of input, for models that count no tokens."""
-    steps: tuple[StepPrice, ...] = setting((), getter="section_list", kind=StepPrice)
-    """Prices of long requests."""
-    tiers: Mapping[str, TierPrice] = setting(dict, getter="sections", kind=TierPrice)
-    """Prices of the service tiers and speeds that the upstream states, by their names."""
-    calls: CallPrices = section(CallPrices)
-    """Prices of the calls of the upstream's own tools."""
-
-    def problems(self, path: str) -> Iterator[Problem]:
-        """Yield the problems of these prices."""
-        yield from setting_problems(path, self)
-        yield from step_problems(f"{path}.steps", self.steps)
-        for name, tier in self.tiers.items():
-            yield from tier.problems(join(f"{path}.tiers", name))
-        yield from setting_problems(f"{path}.calls", self.calls)
-        inputs = [self.input, *(step.input for step in self.steps), *(tier.input for tier in self.tiers.values())]
-        if self.minute is not None and any(inputs):
-            yield join(path, "minute"), "is a price in place of `input`: set one of them"
 
 
 class PriceTable:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman.gateway import AUDIO_TOKENS, ServiceReport
-from dragoman_server.accounts.usage.price_parts import TOKEN_PRICES, CallPrices, StepPrice, TierPrice
+from dragoman_server.accounts.usage.price import TOKEN_PRICES, Price, TierPrice
 
 if TYPE_CHECKING:
     from decimal import Decimal  # 0.5 MB of memory, needed only with prices
@@ -19,30 +19,6 @@ TokenRates = tuple["Decimal", ...]
 """The rates of fresh input, output, cache reads, cache writes, and cache writes for an hour."""
 _Prices = list["Decimal | None"]
 """Prices per million tokens in the order of `TOKEN_PRICES`; None for one that is not set."""
-
-
-class PriceParts(Protocol):
-    """The parts of a `Price`."""
-
-    @property
-    def minute(self) -> float | None:
-        """A minute of audio, in place of input."""
-        ...
-
-    @property
-    def steps(self) -> tuple[StepPrice, ...]:
-        """Prices of long requests."""
-        ...
-
-    @property
-    def tiers(self) -> Mapping[str, TierPrice]:
-        """Prices of tiers and speeds by their names."""
-        ...
-
-    @property
-    def calls(self) -> CallPrices:
-        """Prices of calls of the upstream's tools."""
-        ...
 
 
 @dataclass(slots=True)
@@ -73,7 +49,7 @@ class Rates:
 
     __slots__ = ("_base", "_tiers", "calls")
 
-    def __init__(self, price: PriceParts) -> None:
+    def __init__(self, price: Price) -> None:
         base = _prices_of(price)
         if price.minute is not None:
             base[0] = _exact(price.minute) * _MILLION / (60 * AUDIO_TOKENS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from dragoman_server.accounts.usage.price_parts import TOKEN_PRICES
+from dragoman_server.accounts.usage.price import TOKEN_PRICES
 from dragoman_server.config.config_error import join
 
 Amounts = dict[str, Decimal]

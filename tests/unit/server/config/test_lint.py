@@ -14,7 +14,7 @@ from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import models_without_price, remarks, warn_if_exposed

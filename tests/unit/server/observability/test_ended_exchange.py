@@ -9,8 +9,8 @@ import pytest
 from dragoman import Dialect, Failure, Usage, translate
 from dragoman.errors import FailureKind
 from dragoman.gateway import DIRECTIONS, ReplyOptions, ServiceReport
-from dragoman_server.accounts.usage.price_parts import CallPrices, TierPrice
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import CallPrices, Price, TierPrice
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.receipt import AttemptRow, Facts, Receipt
 

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.observability.metric_families import Totals

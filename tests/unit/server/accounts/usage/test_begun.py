@@ -11,7 +11,8 @@ from dragoman import Dialect, Usage, translate
 from dragoman.gateway import DIRECTIONS
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.accounts.usage.begun import begun_entry, lost_row
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import Price
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import COST_MAX, TEXT_MAX, UsageRow
 from dragoman_server.receipt import AttemptRow, Receipt
 from support.named_keys import made

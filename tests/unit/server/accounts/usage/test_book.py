@@ -13,7 +13,8 @@ import pytest
 from dragoman import Usage
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import Price
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.metric_families import Totals

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman_server import ConfigError, parse_config
-from dragoman_server.accounts.usage.price_parts import CallPrices, StepPrice, TierPrice
+from dragoman_server.accounts.usage.price import CallPrices, StepPrice, TierPrice
 
 PROVIDER = {"providers": {"p": {"dialect": "chat", "base_url": "http://127.0.0.1:1/v1"}}}
 

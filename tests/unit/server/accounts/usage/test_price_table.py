@@ -9,8 +9,8 @@ import pytest
 
 from dragoman import Usage
 from dragoman.gateway import ServiceReport
-from dragoman_server.accounts.usage.price_parts import CallPrices, StepPrice, TierPrice
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price import CallPrices, Price, StepPrice, TierPrice
+from dragoman_server.accounts.usage.price_table import PriceTable
 
 USAGE = Usage(input_total=1_000, cache_read=200, cache_write=100, output_total=50, reasoning=20)
 

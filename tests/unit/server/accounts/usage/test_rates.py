@@ -8,8 +8,7 @@ import pytest
 
 from dragoman import Usage
 from dragoman.gateway import ServiceReport
-from dragoman_server.accounts.usage.price_parts import CallPrices, StepPrice, TierPrice
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import CallPrices, Price, StepPrice, TierPrice
 from dragoman_server.accounts.usage.rates import Rates
 
 MILLION = 10**6

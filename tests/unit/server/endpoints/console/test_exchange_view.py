@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console.exchange_view import exchange_view
 from dragoman_server.endpoints.console.recorder import Recorder

@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman import Dialect, Usage, translate
 from dragoman.gateway import DIRECTIONS
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price import Price
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console.health import KEYS_MAX, health, keys_of, merged_keys, numbers, provider_states
