@@ -7,10 +7,11 @@ or a reply is shown by the console.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from dragoman.wire import Json, SSEParser, json_loads
 from dragoman_server.endpoints.console.request_diff import BODY_MAX, request_diff
+from dragoman_server.observability.captures.store import Capture, CaptureStore
 
 TEXT_MAX = 200_000
 """Longest body that is shown, in characters."""
@@ -20,38 +21,16 @@ FRAMES_MAX = 3000
 """Most frames that are shown, of both sides together."""
 
 
-class Captured(Protocol):
-    """One capture: its summary, and its requests and replies (docs/reference/captures.md)."""
-
-    @property
-    def summary(self) -> Json:
-        """The facts of the exchange."""
-        ...
-
-    @property
-    def exchange(self) -> Json:
-        """The requests and replies."""
-        ...
-
-
-class CaptureReader(Protocol):
-    """Finds captures. Its method blocks."""
-
-    def get(self, capture_id: str, /) -> Captured | None:
-        """Return the capture of a request, or None. Raises OSError or ValueError."""
-        ...
-
-
-def captured_view(reader: CaptureReader, request_id: str) -> Json | None:
+def captured_view(store: CaptureStore, request_id: str) -> Json | None:
     """Return what the page shows of a captured exchange, or None without one that can be read. It blocks."""
     try:
-        capture = reader.get(request_id)
+        capture = store.get(request_id)
     except (OSError, ValueError):
         return None
     return _view(capture) if capture is not None else None
 
 
-def _view(capture: Captured) -> Json:
+def _view(capture: Capture) -> Json:
     exchange = capture.exchange
     request = exchange["client"]["request"]
     attempts = exchange["attempts"]

@@ -11,11 +11,12 @@ from dragoman import DragomanError
 from dragoman.errors import FailureKind
 from dragoman.threads import StoreError
 from dragoman.wire import Json
-from dragoman_server.endpoints.console.captured import CaptureReader, captured_view
+from dragoman_server.endpoints.console.captured import captured_view
 from dragoman_server.endpoints.console.recorder import Recorder
 from dragoman_server.endpoints.console.row_notes import RowNotes
 from dragoman_server.endpoints.console.rows import row_of
 from dragoman_server.endpoints.hosts.stored_receipts import unavailable
+from dragoman_server.observability.captures.store import CaptureStore
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hosts.shared_hosts import SharedHosts
@@ -23,7 +24,7 @@ from dragoman_server.receipt import Receipt
 
 
 async def exchange_view(
-    gateway: Gateway, recorder: Recorder, request_id: str, captures: CaptureReader | None = None
+    gateway: Gateway, recorder: Recorder, request_id: str, captures: CaptureStore | None = None
 ) -> Json:
     """Return an exchange of any worker, with its capture if there is one, which all workers can read.
 

@@ -8,28 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 from dragoman.gateway import join_items
 
 PATH_MAX = 4096
 """Most responses in a row. A client that gets further sends its whole conversation again, as one response."""
-
-
-class PreviousResponses(Protocol):
-    """The responses that a turn can continue. Items are JSON, with commas between them."""
-
-    async def find(self, response_id: str) -> bytes | None:
-        """Return all items of the conversation up to a response, its output included; None if it is unknown."""
-        ...
-
-    def add(self, response_id: str, previous: str | None, items: bytes, lane: str | None) -> None:
-        """Keep a response of a lane, with its own items. It continues `previous`, if one is given."""
-        ...
-
-    def drop(self, response_id: str, lane: str | None) -> None:
-        """Drop a response that a turn in `lane` has failed to continue, if it is of that lane: see responses §10."""
-        ...
 
 
 class _Response:
@@ -88,7 +71,7 @@ class HistoryBudget:
 
 
 class History:
-    """The last responses of one connection (`PreviousResponses`): at most `count`, with at most `size` bytes of items.
+    """The last responses of one connection: at most `count`, with at most `size` bytes of items.
 
     `on_dropped` is called when the budget had everything dropped. `owner` is the digest of the client's key.
     """
@@ -108,7 +91,10 @@ class History:
         return len(self._responses)
 
     async def find(self, response_id: str) -> bytes | None:
-        """Return the items of a conversation."""
+        """Return all items of the conversation up to a response, its output included; None if it is unknown.
+
+        They are JSON, with commas between them.
+        """
         found = self._responses.get(response_id)
         if found is None:
             return None
@@ -121,8 +107,9 @@ class History:
         return join_items(*reversed(parts))
 
     def add(self, response_id: str, previous: str | None, items: bytes, lane: str | None) -> None:
-        """Keep a response with its own `items`. It continues `previous`, if one is given; if that is unknown, or
-        the last of `PATH_MAX` in a row, the response is not kept.
+        """Keep a response of a lane, with its own `items`. It continues `previous`, if one is given.
+
+        If that is unknown, or the last of `PATH_MAX` in a row, the response is not kept.
 
         The oldest responses are dropped to keep the bounds, this one too if its conversation alone exceeds them.
         """
@@ -141,7 +128,7 @@ class History:
         self._budget.spend(self, len(items))
 
     def drop(self, response_id: str, lane: str | None) -> None:
-        """Drop a response, if it is of this lane."""
+        """Drop a response that a turn in `lane` has failed to continue, if it is of that lane: see responses §10."""
         found = self._responses.get(response_id)
         if found is not None and found.lane == lane:
             self._release(self._responses.pop(response_id))

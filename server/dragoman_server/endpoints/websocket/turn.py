@@ -23,7 +23,7 @@ from dragoman.gateway import (
     warm_up_frames,
 )
 from dragoman.wire import json_loads
-from dragoman_server.endpoints.websocket.history import PreviousResponses
+from dragoman_server.endpoints.websocket.history import History
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
@@ -65,7 +65,7 @@ class Turns:
         handler: RequestHandler,
         request: web.Request,
         socket: web.WebSocketResponse,
-        history: PreviousResponses,
+        history: History,
         limit: int,
     ) -> None:
         self._services = services

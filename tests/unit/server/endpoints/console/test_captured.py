@@ -10,6 +10,7 @@ import pytest
 from dragoman.wire import Json
 from dragoman_server.endpoints.console import captured
 from dragoman_server.endpoints.console.captured import captured_view
+from dragoman_server.observability.captures.store import CaptureStore
 from support.gateways import CHAT, MESSAGES
 from support.samples import text_stream
 
@@ -50,11 +51,11 @@ class Capture:
         }
 
 
-class Reader:
+class Reader(CaptureStore):
     def __init__(self, capture: Any) -> None:
         self.capture = capture
 
-    def get(self, capture_id: str, /) -> Any:
+    def get(self, capture_id: str) -> Any:
         assert capture_id == "req_1"
         if isinstance(self.capture, Exception):
             raise self.capture
