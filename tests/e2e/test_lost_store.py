@@ -51,7 +51,7 @@ class Team:
 
     async def polled(self, times: int = 3) -> None:
         """Wait until the gateway has read the keys a few times."""
-        async with self.store._redis.connection.call() as client:
+        async with self.store.connection.call() as client:
             first = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
 
             async def later() -> bool:
@@ -81,7 +81,7 @@ async def test_known_keys_stay_valid_after_all_was_deleted(caplog: pytest.LogCap
     with redis_server() as redis:
         async with team(redis, first, second) as up:
             assert [await up.status(key) for key in (alice, bob, carol)] == [200, 200, 401]
-            async with up.store._redis.connection.call() as client:
+            async with up.store.connection.call() as client:
                 await client.flushall()
             await up.warned("store_lost")
             advice = (await up.ready())["advice"]["store_lost"]
@@ -185,7 +185,7 @@ async def test_eviction_is_warned_about_and_locks_no_client_out(caplog: pytest.L
             assert "Redis may evict keys and budgets: its maxmemory-policy is allkeys-random" in caplog.text
             async with asyncio.timeout(60):
                 number, text = 0, "x" * 10_000
-                async with up.store._redis.connection.call() as client:
+                async with up.store.connection.call() as client:
                     while await client.exists("{dragoman:keys}"):
                         await client.set(f"other-{number}", text)
                         number += 1

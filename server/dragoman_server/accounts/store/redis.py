@@ -31,7 +31,7 @@ KEPT = "noeviction"
 """The only `maxmemory-policy` of Redis that evicts nothing."""
 
 
-class RedisAccountStore:
+class RedisAccountStore(RedisCalls):
     """The store in Redis. `clock` returns Unix seconds, for tests; by default times are those of Redis."""
 
     def __init__(self, options: StoreOptions, clock: Callable[[], float] | None = None) -> None:
@@ -44,7 +44,7 @@ class RedisAccountStore:
         connection = RedisConnection(
             options.url, options.timeout, setting=options.redis_setting, decode=True, schema=schema
         )
-        self._redis = RedisCalls(connection)
+        super().__init__(connection)
         self._keys = keys, f"{keys}:version", f"{keys}:marks"
         """The names of the keys, their version, and the marks of all versions."""
         self._probe = f"{keys}:data", f"{keys}:probe"
@@ -52,17 +52,9 @@ class RedisAccountStore:
         """The word that Redis has kept since this process knows it."""
         self._cooldowns = f"{prefix}:cooldowns"
 
-    async def open(self) -> None:
-        """Create the client. Connections are opened when they are needed."""
-        await self._redis.open()
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._redis.close()
-
     async def ping(self) -> None:
         """Write something. If Redis has lost its data since the last call, that is a warning."""
-        found = await self._redis.run(scripts.PROBE, self._probe, (token_hex(8),))
+        found = await self.run(scripts.PROBE, self._probe, (token_hex(8),))
         if self._data is not None and found != self._data:
             log.warning(
                 "Redis has lost its data: budgets and limits began again at zero (let it keep them: appendonly yes,"
@@ -74,10 +66,10 @@ class RedisAccountStore:
         """Return a warning if Redis may evict what the gateway has stored."""
         from redis.exceptions import ResponseError
 
-        async with self._redis.connection.call() as client:
+        async with self.connection.call() as client:
             redis: Any = client
             try:
-                if self._redis.connection.is_cluster:
+                if self.connection.is_cluster:
                     found = await redis.execute_command("INFO", "memory", target_nodes="primaries")
                     infos = list(found.values()) if "maxmemory_policy" not in found else [found]
                 else:
@@ -102,13 +94,13 @@ class RedisAccountStore:
 
     async def _run_all(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Run a script that may be repeated with several arguments, in one round trip unless it is a cluster."""
-        await asyncio.gather(*[self._redis.run(script, keys, args) for keys, args in calls])
+        await asyncio.gather(*[self.run(script, keys, args) for keys, args in calls])
 
     async def now(self) -> float:
         """Return the time of Redis."""
         if self._clock is not None:
             return self._clock()
-        seconds, micros = await self._redis.run(scripts.NOW, self._probe[:1], ())
+        seconds, micros = await self.run(scripts.NOW, self._probe[:1], ())
         return int(seconds) + int(micros) / 1e6
 
     async def admit(self, claim: Claim) -> Outcome:
@@ -119,7 +111,7 @@ class RedisAccountStore:
             str(claim.limits.concurrent),
             *_parts(claim, claim.limits.buckets, claim.limits.budgets, claim.amounts),
         ]
-        reply = await self._redis.run(scripts.ADMIT, self._keys_of(claim.key), args)
+        reply = await self.run(scripts.ADMIT, self._keys_of(claim.key), args)
         rejected, is_open, levels, spent, held, at = reply.split("|")
         names = tuple(rejected.split(",")) if rejected else ()
         return Outcome(names, int(is_open), _numbers(levels), _numbers(spent), _numbers(held), int(at))
@@ -151,14 +143,14 @@ class RedisAccountStore:
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
         now = await self.now()
-        async with self._redis.connection.call() as redis:
+        async with self.connection.call() as redis:
             found = cast("dict[str, str]", await redis.hgetall(self._keys_of(key)[0]))
         return spent_of(_state_of(found), periods_at(int(now * 1000)))
 
     async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
         args = (str(known[0]), known[1]) if isinstance(known, tuple) else ("", "")
-        found = await self._redis.run(scripts.READ_KEYS, self._keys, args)
+        found = await self.run(scripts.READ_KEYS, self._keys, args)
         if not found:
             return None
         version, mark, whole, records = found
@@ -167,21 +159,21 @@ class RedisAccountStore:
     async def put_key(self, record: KeyRecord) -> None:
         """Add a key."""
         args = (record.id, json_dumps(record.as_data()).decode(), str(KEYS_MAX), token_hex(8))
-        if not await self._redis.run(scripts.PUT_KEY, self._keys, args):
+        if not await self.run(scripts.PUT_KEY, self._keys, args):
             raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
 
     async def remove_key(self, key: str) -> bool:
         """Remove a key."""
-        return bool(await self._redis.run(scripts.REMOVE_KEY, self._keys, (key, token_hex(8))))
+        return bool(await self.run(scripts.REMOVE_KEY, self._keys, (key, token_hex(8))))
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""
         args = (self._now(), name, str(int(seconds * 1000)), str(COOLDOWNS_MAX))
-        await self._redis.run(scripts.COOL, (self._cooldowns,), args)
+        await self.run(scripts.COOL, (self._cooldowns,), args)
 
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns."""
-        found = await self._redis.run(scripts.COOLDOWNS, (self._cooldowns,), (self._now(),))
+        found = await self.run(scripts.COOLDOWNS, (self._cooldowns,), (self._now(),))
         return {name: int(millis) / 1000 for name, millis in zip(found[::2], found[1::2], strict=True)}
 
 

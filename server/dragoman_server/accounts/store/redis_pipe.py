@@ -32,7 +32,10 @@ class _Call(NamedTuple):
 
 
 class RedisCalls:
-    """Runs scripts over a `RedisPipe`, or by the connection itself to a cluster, whose calls have several nodes."""
+    """The common part of stores in Redis whose calls share round trips.
+
+    Scripts run over a `RedisPipe`, or by the connection itself to a cluster, whose calls have several nodes.
+    """
 
     def __init__(self, connection: RedisConnection) -> None:
         self.connection = connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import time
@@ -11,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from dragoman.threads import SqliteThread
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
@@ -20,6 +18,7 @@ from dragoman_server.accounts.limits.period import periods_at
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
 
 T = TypeVar("T")
 MIGRATIONS = (
@@ -64,52 +63,37 @@ def connect_read_only(path: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.as_uri()}?mode=ro{alone}", uri=True, isolation_level=None)
 
 
-class SqliteAccountStore:
+class SqliteAccountStore(SqliteCalls):
     """The store in a file. `clock` returns Unix seconds. With `read_only` nothing is written, and no file created."""
 
     def __init__(
         self, options: StoreOptions, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:
-        self._options = options
+        super().__init__(options.path, MIGRATIONS, options.timeout)
         self._clock = clock
         self._read_only = read_only
-        self._thread: SqliteThread | None = None
 
     async def open(self) -> None:
         """Open the file, create it if it does not exist, and bring it to the current version of the schema."""
-        if self._read_only:
-            return
-        thread = SqliteThread(self._options.path, MIGRATIONS)
-        await thread.open()
-        self._thread = thread
+        if not self._read_only:
+            await super().open()
 
-    async def close(self) -> None:
-        """Commit what is pending and close the file."""
-        if self._thread is not None:
-            thread, self._thread = self._thread, None
-            await thread.close()
-
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._read_only:
-            try:
-                with closing(connect_read_only(self._options.path)) as db:
-                    return work(db)
-            except sqlite3.Error as error:
-                raise StoreError(f"{self._options.path} cannot be read: {error}") from None
-        if self._thread is None:
-            raise StoreError("the store is not open")
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` with the file and return its result. Raises StoreError."""
+        if not self._read_only:
+            return await super().run(work)
         try:
-            async with asyncio.timeout(self._options.timeout):
-                return await self._thread.run(work)
-        except TimeoutError:
-            raise StoreError(f"{self._options.path} did not answer within {self._options.timeout:g} s") from None
+            with closing(connect_read_only(self._path)) as db:
+                return work(db)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be read: {error}") from None
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
     async def ping(self) -> None:
         """Run a query."""
-        await self._run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
+        await self.run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
 
     async def remarks(self) -> Sequence[str]:
         """Return nothing: there is nothing to set."""
@@ -139,7 +123,7 @@ class SqliteAccountStore:
                 db.executemany("INSERT INTO holds VALUES (?, ?, ?, ?, ?, ?)", rows)
             return outcome
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
@@ -162,7 +146,7 @@ class SqliteAccountStore:
                     settle(state, each.claim, each.changes, now, periods_at(now))
                     _write(db, key, state, now)
 
-        await self._run(work)
+        await self.run(work)
 
     async def renew(self, leases: Iterable[Lease]) -> None:
         """Keep the leases from expiring."""
@@ -175,11 +159,11 @@ class SqliteAccountStore:
             kept = [(*row, expires - LEASE_MS - KEPT_MS) for *row, _ in rows]
             db.executemany("UPDATE leases SET expires = ? WHERE key = ? AND lease = ? AND expires > ?", kept)
 
-        await self._run(work)
+        await self.run(work)
 
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
-        return spent_of(await self._run(lambda db: _read(db, key)), periods_at(self._now()))
+        return spent_of(await self.run(lambda db: _read(db, key)), periods_at(self._now()))
 
     async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
@@ -191,7 +175,7 @@ class SqliteAccountStore:
             rows = db.execute("SELECT data FROM keys ORDER BY id")
             return StoredKeys(version, records_of(data for (data,) in rows))
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def put_key(self, record: KeyRecord) -> None:
         """Add a key."""
@@ -204,7 +188,7 @@ class SqliteAccountStore:
             db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, data))
             db.execute("UPDATE keys_version SET version = version + 1")
 
-        await self._run(work)
+        await self.run(work)
 
     async def remove_key(self, key: str) -> bool:
         """Remove a key, and all counters that were not used for long."""
@@ -220,7 +204,7 @@ class SqliteAccountStore:
             db.execute("UPDATE keys_version SET version = version + 1")
             return True
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""
@@ -241,13 +225,13 @@ class SqliteAccountStore:
                 (COOLDOWNS_MAX,),
             )
 
-        await self._run(work)
+        await self.run(work)
 
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns."""
         now = self._now()
         query = "SELECT name, until FROM cooldowns WHERE until > ? AND until <= ? + lasts"
-        rows = await self._run(lambda db: db.execute(query, (now, now + _AHEAD_MS)).fetchall())
+        rows = await self.run(lambda db: db.execute(query, (now, now + _AHEAD_MS)).fetchall())
         return {name: (until - now) / 1000 for name, until in rows}
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
 from dragoman_server.proxy.hosts.interface import (
     LEASE,
     LIST_MAX,
@@ -21,7 +22,6 @@ from dragoman_server.proxy.hosts.interface import (
     Reading,
     Wanted,
 )
-from dragoman_server.proxy.sqlite_calls import SqliteCalls
 
 MIGRATIONS = (
     """
@@ -45,7 +45,7 @@ SETTINGS = ("synchronous = OFF",)
 """No commit waits for the disk: all of it is void after some minutes."""
 
 
-class SqliteHostStore:
+class SqliteHostStore(SqliteCalls):
     """The store in the file at `path`. Receipts are kept for `kept` seconds. One call may take `timeout` seconds.
 
     `most` and `most_bytes` bound the receipts. `clock` returns Unix seconds.
@@ -65,15 +65,7 @@ class SqliteHostStore:
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
-        self._file = SqliteCalls(path, MIGRATIONS, timeout, SETTINGS)
-
-    async def open(self) -> None:
-        """Open the file, and create it if it does not exist."""
-        await self._file.open()
-
-    async def close(self) -> None:
-        """Commit what is pending, and close the file."""
-        await self._file.close()
+        super().__init__(path, MIGRATIONS, timeout, SETTINGS)
 
     async def write(self, batch: Batch) -> Wanted:
         """Write what a process has."""
@@ -93,7 +85,7 @@ class SqliteHostStore:
             watched = db.execute("SELECT 1 FROM watch WHERE until > ?", (now,)).fetchone()
             return Wanted(watched is not None, asked)
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     def _write_receipts(self, db: sqlite3.Connection, batch: Batch, now: float) -> None:
         rows = [
@@ -110,7 +102,7 @@ class SqliteHostStore:
 
     async def leave(self, process: str) -> None:
         """Remove a process."""
-        await self._file.run(lambda db: db.execute("DELETE FROM processes WHERE name = ?", (process,)))
+        await self.run(lambda db: db.execute("DELETE FROM processes WHERE name = ?", (process,)))
 
     async def read(self, position: str = "", most: int = 0, *, watch: bool = False) -> Reading:
         """Return rows and all processes."""
@@ -132,12 +124,12 @@ class SqliteHostStore:
             states = [ProcessState(*row) for row in found]
             return Reading(str(rows[-1][0]) if rows else position, [data for _, data in rows], states)
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def receipt(self, request_id: str) -> FoundReceipt | None:
         """Return a receipt, or None if it is not there."""
         query, values = "SELECT owner, view FROM receipts WHERE id = ? AND at > ?", (request_id, self._since())
-        row = await self._file.run(lambda db: db.execute(query, values).fetchone())
+        row = await self.run(lambda db: db.execute(query, values).fetchone())
         return FoundReceipt(*row) if row is not None else None
 
     def _since(self) -> float:
@@ -147,7 +139,7 @@ class SqliteHostStore:
         """Return the summaries of the last receipts of an owner."""
         query = "SELECT summary FROM receipts WHERE owner = ? AND at > ? ORDER BY at DESC, rowid DESC LIMIT ?"
         values = (owner, self._since(), min(most, LIST_MAX))
-        return [data for (data,) in await self._file.run(lambda db: db.execute(query, values).fetchall())]
+        return [data for (data,) in await self.run(lambda db: db.execute(query, values).fetchall())]
 
     async def ask(self, process: str, request_id: str) -> None:
         """Let a process write the receipt of a request that is still open."""
@@ -157,7 +149,7 @@ class SqliteHostStore:
             db.execute("DELETE FROM asked WHERE until <= ?", (now,))
             db.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", (process, request_id, now + WATCH))
 
-        await self._file.run(work)
+        await self.run(work)
 
 
 def _write_state(db: sqlite3.Connection, batch: Batch, now: float) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
 from dragoman_server.proxy.runs.interface import (
     LEASE,
     READ_BYTES,
@@ -20,7 +21,6 @@ from dragoman_server.proxy.runs.interface import (
     Run,
     RunId,
 )
-from dragoman_server.proxy.sqlite_calls import SqliteCalls
 
 MIGRATIONS = (
     """
@@ -47,20 +47,12 @@ _RUN = "running, cancelled, CASE WHEN reader_until > :now THEN reader ELSE '' EN
 _NAMED = "WHERE owner = :owner AND id = :id AND expires > :now"
 
 
-class SqliteRunStore:
+class SqliteRunStore(SqliteCalls):
     """The runs in the file at `path`. One call may take `timeout` seconds; `clock` returns Unix seconds."""
 
     def __init__(self, path: str, *, timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._file = SqliteCalls(path, MIGRATIONS, timeout, SETTINGS)
-
-    async def open(self) -> None:
-        """Open the file, and create it if it does not exist."""
-        await self._file.open()
-
-    async def close(self) -> None:
-        """Commit what is pending, and close the file."""
-        await self._file.close()
+        super().__init__(path, MIGRATIONS, timeout, SETTINGS)
 
     async def begin(self, run: NewRun) -> bool:
         """Add a run. Return False if its owner has too many that are open."""
@@ -76,16 +68,16 @@ class SqliteRunStore:
             db.execute(f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             return True
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
         """Write changes, and renew the leases of the runs. None stands for a run of another host."""
-        return await self._file.run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
+        return await self.run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
 
     async def get(self, name: RunId) -> Run | None:
         """Return a run, or None if it is not there."""
         query = f"SELECT {_RUN}, head, state FROM runs {_NAMED}"
-        row = await self._file.run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
+        row = await self.run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
         return _read_run(row) if row is not None else None
 
     async def read(self, positions: Sequence[Position]) -> list[Rest | None]:
@@ -99,12 +91,12 @@ class SqliteRunStore:
                 found.append(rest)
             return found
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def cancel(self, name: RunId) -> bool:
         """Set the mark that a run be cancelled. Return False for one that does not run."""
         query = f"UPDATE runs SET cancelled = 1 {_NAMED} AND running"
-        return await self._file.run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
+        return await self.run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
 
     async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
         """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
@@ -115,7 +107,7 @@ class SqliteRunStore:
             only = "AND (:before IS NULL OR reader = :before)"
             db.execute(f"UPDATE runs SET reader = :reader, reader_until = :until {_NAMED} {only}", values)
 
-        await self._file.run(work)
+        await self.run(work)
 
     async def take(self, host: str, most: int) -> list[LostRun]:
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
@@ -136,7 +128,7 @@ class SqliteRunStore:
                 )
             return [LostRun(RunId(*row[:2]), _read_run(row[4:]), row[2], row[3]) for row in rows]
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def release(self, host: str, name: RunId) -> None:
         """End the lease of a run that goes on, if it is this host's. It has no host until another process takes it."""
@@ -145,7 +137,7 @@ class SqliteRunStore:
             values = {**_named(name, self._clock()), "host": host}
             db.execute(f"UPDATE runs SET host = '', lease = :now {_NAMED} AND running AND host = :host", values)
 
-        await self._file.run(work)
+        await self.run(work)
 
     async def remove(self, names: Sequence[RunId]) -> None:
         """Delete runs."""
@@ -154,7 +146,7 @@ class SqliteRunStore:
             for name in names:
                 _remove(db, name)
 
-        await self._file.run(work)
+        await self.run(work)
 
 
 def _named(name: RunId, now: float) -> dict[str, str | float | None]:

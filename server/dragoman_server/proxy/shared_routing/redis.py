@@ -18,7 +18,7 @@ SCHEMA = 1
 _CONNECTIONS = 4
 
 
-class RedisRoutingStore:
+class RedisRoutingStore(RedisCalls):
     """The store in keys whose names begin with `{prefix:routing}` and `{prefix:issuers:…}`.
 
     One call may take `timeout` seconds. `clock` returns Unix seconds, for tests; by default times are those of Redis.
@@ -40,15 +40,7 @@ class RedisRoutingStore:
         connection = RedisConnection(
             url, timeout, setting=setting, decode=True, connections=_CONNECTIONS, schema=schema
         )
-        self._redis = RedisCalls(connection)
-
-    async def open(self) -> None:
-        """Create the client. Connections are opened when they are needed."""
-        await self._redis.open()
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._redis.close()
+        super().__init__(connection)
 
     def _now(self) -> str:
         return "" if self._clock is None else str(int(self._clock() * 1000))
@@ -58,7 +50,7 @@ class RedisRoutingStore:
         args = [self._now(), process, *map(str, retries)]
         for name, *numbers in claims:
             args += (name, *(str(int(number)) for number in numbers))
-        processes, granted, *numbers = await self._redis.run(scripts.EXCHANGE, self._keys, args)
+        processes, granted, *numbers = await self.run(scripts.EXCHANGE, self._keys, args)
         grants = [Grant(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
         return Answer(processes, granted, grants)
 
@@ -72,22 +64,22 @@ class RedisRoutingStore:
 
     async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
-        await self._redis.run(scripts.KEEP_ISSUER, self._keys_of(owner), (self._now(), response, issuer))
+        await self.run(scripts.KEEP_ISSUER, self._keys_of(owner), (self._now(), response, issuer))
 
     async def find_issuer(self, owner: str, response: str) -> str | None:
         """Return the issuer of a response; None if it is not known."""
-        found: str | None = await self._redis.run(scripts.FIND_ISSUER, self._keys_of(owner), (self._now(), response))
+        found: str | None = await self.run(scripts.FIND_ISSUER, self._keys_of(owner), (self._now(), response))
         return found
 
     async def keep_run(self, owner: str, response: str, record: str) -> None:
         """Keep the record of a running response."""
-        await self._redis.run(scripts.KEEP_RUN, self._runs_of(owner), (self._now(), response, record))
+        await self.run(scripts.KEEP_RUN, self._runs_of(owner), (self._now(), response, record))
 
     async def take_run(self, owner: str, response: str) -> str | None:
         """Return the record of a running response; None without one, or if it is taken."""
-        found: str | None = await self._redis.run(scripts.TAKE_RUN, self._runs_of(owner), (self._now(), response))
+        found: str | None = await self.run(scripts.TAKE_RUN, self._runs_of(owner), (self._now(), response))
         return found
 
     async def end_run(self, owner: str, response: str) -> None:
         """Remove the record of a running response."""
-        await self._redis.run(scripts.END_RUN, self._runs_of(owner), (self._now(), response))
+        await self.run(scripts.END_RUN, self._runs_of(owner), (self._now(), response))

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
 from dragoman_server.proxy.shared_routing.interface import (
     ISSUER_SECONDS,
     ISSUERS_MAX,
@@ -17,7 +18,6 @@ from dragoman_server.proxy.shared_routing.interface import (
     RetryClaim,
 )
 from dragoman_server.proxy.shared_routing.law import WINDOW, Holder, decide, grant_retries
-from dragoman_server.proxy.sqlite_calls import SqliteCalls
 from dragoman_server.routing.shared_slots import Grant, PlaceClaim
 
 _LEASE_MS, _ISSUER_MS = int(LEASE * 1000), ISSUER_SECONDS * 1000
@@ -53,20 +53,12 @@ MIGRATIONS = (
 """Scripts that bring a file from each version of the schema to the next."""
 
 
-class SqliteRoutingStore:
+class SqliteRoutingStore(SqliteCalls):
     """The store in the file at `path`. One call may take `timeout` seconds; `clock` returns Unix seconds."""
 
     def __init__(self, path: str, *, timeout: float, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._file = SqliteCalls(path, MIGRATIONS, timeout)
-
-    async def open(self) -> None:
-        """Open the file, and create it if it does not exist."""
-        await self._file.open()
-
-    async def close(self) -> None:
-        """Commit what is pending, and close the file."""
-        await self._file.close()
+        super().__init__(path, MIGRATIONS, timeout)
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -82,7 +74,7 @@ class SqliteRoutingStore:
             grants = [_claim(db, process, claim, now) for claim in claims]
             return Answer(processes, _count(db, retries, now // 1000), grants)
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
@@ -93,7 +85,7 @@ class SqliteRoutingStore:
             db.execute("INSERT OR REPLACE INTO issuers VALUES (?, ?, ?, ?)", (owner, response, issuer, now))
             _drop_oldest(db, "issuers", "used", owner, ISSUERS_MAX)
 
-        await self._file.run(work)
+        await self.run(work)
 
     async def find_issuer(self, owner: str, response: str) -> str | None:
         """Return the issuer of a response; None if it is not known."""
@@ -104,7 +96,7 @@ class SqliteRoutingStore:
             row = db.execute(query, (now, owner, response, now - _ISSUER_MS)).fetchone()
             return row[0] if row is not None else None
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def keep_run(self, owner: str, response: str, record: str) -> None:
         """Keep the record of a running response."""
@@ -115,7 +107,7 @@ class SqliteRoutingStore:
             db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, 0)", (owner, response, record, now))
             _drop_oldest(db, "runs", "begun", owner, RUNS_MAX)
 
-        await self._file.run(work)
+        await self.run(work)
 
     async def take_run(self, owner: str, response: str) -> str | None:
         """Return the record of a running response; None without one, or if it is taken."""
@@ -129,7 +121,7 @@ class SqliteRoutingStore:
             row = db.execute(query, (now, owner, response, now - _RUN_MS, now - _TAKEN_MS)).fetchone()
             return row[0] if row is not None else None
 
-        return await self._file.run(work)
+        return await self.run(work)
 
     async def end_run(self, owner: str, response: str) -> None:
         """Remove the record of a running response."""
@@ -137,7 +129,7 @@ class SqliteRoutingStore:
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM runs WHERE owner = ? AND response = ?", (owner, response))
 
-        await self._file.run(work)
+        await self.run(work)
 
 
 def _drop_oldest(db: sqlite3.Connection, table: str, time: str, owner: str, most: int) -> None:

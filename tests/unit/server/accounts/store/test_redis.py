@@ -24,7 +24,7 @@ BUDGET = ("daily_tokens", datetime.now(UTC).strftime("%Y-%m-%d"), 10**6, 7)
 async def store(redis: RedisServer) -> AsyncIterator[RedisAccountStore]:
     found = RedisAccountStore(StoreOptions("redis", url=redis.url, prefix="own", timeout=1.0))
     await found.open()
-    async with found._redis.connection.call() as client:
+    async with found.connection.call() as client:
         await client.flushall()
     yield found
     await found.close()
@@ -65,7 +65,7 @@ async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisAccountS
 
 async def test_one_admission_is_one_round_trip(store: RedisAccountStore) -> None:
     async def commands() -> int:
-        async with store._redis.connection.call() as client:
+        async with store.connection.call() as client:
             info = await client.info("commandstats")
         names = [name for name in info if not name.startswith(("cmdstat_info", "cmdstat_client", "cmdstat_hello"))]
         # Commands that a script calls are counted too; a round trip is one `evalsha`.
@@ -84,7 +84,7 @@ async def test_one_admission_is_one_round_trip(store: RedisAccountStore) -> None
 async def test_what_a_key_leaves_behind_expires(store: RedisAccountStore) -> None:
     await store.admit(claim_on("alice", "1", 2, (), (BUDGET,)))
     await store.settle([settlement_on("alice", "other", False, (), (BUDGET,))])
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         keys = [key async for key in client.scan_iter("own:*")]
         assert sorted(keys) == ["own:{alice}:leases", "own:{alice}:settled:other", "own:{alice}:state"]
         for key in keys:
@@ -104,7 +104,7 @@ async def test_a_key_that_cannot_be_read_is_left_out(
 ) -> None:
     _, record = made()
     await store.put_key(record)
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.hset("{own:keys}", "x", "canary-7f3a")
         version = await client.incr("{own:keys}:version")
         await client.hset("{own:keys}:marks", str(version), "other 2")
@@ -127,7 +127,7 @@ async def test_a_key_that_was_removed_differs_from_one_that_was_lost(store: Redi
     removed = await store.keys(known.version)
     assert removed is not None
     assert (removed.whole, len(removed.records)) == (True, 2)
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.hdel("{own:keys}", records[1].id)
     lost = await store.keys(removed.version)
     assert lost is not None
@@ -142,7 +142,7 @@ async def test_keys_that_were_put_after_a_loss_do_not_hide_it(store: RedisAccoun
         await store.put_key(made(name)[1])
     known = await store.keys()
     assert known is not None
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.flushall()
     for number in range(5):
         found = await store.keys(known.version)
@@ -158,7 +158,7 @@ async def test_a_loss_of_data_is_a_warning(store: RedisAccountStore, caplog: pyt
     await store.ping()
     await store.ping()
     assert caplog.text == ""
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.flushall()
     await store.ping()
     await store.ping()
@@ -167,7 +167,7 @@ async def test_a_loss_of_data_is_a_warning(store: RedisAccountStore, caplog: pyt
 
 async def test_a_policy_that_evicts_is_a_remark(store: RedisAccountStore) -> None:
     assert await store.remarks() == ()
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.config_set("maxmemory-policy", "allkeys-lru")
         (remark,) = await store.remarks()
         assert "its maxmemory-policy is allkeys-lru; set it to noeviction" in remark
@@ -183,7 +183,7 @@ async def test_a_policy_that_evicts_is_a_remark(store: RedisAccountStore) -> Non
 
 
 async def test_a_replica_is_not_healthy(store: RedisAccountStore, redis: RedisServer) -> None:
-    async with store._redis.connection.call() as client:
+    async with store.connection.call() as client:
         await client.replicaof("127.0.0.1", str(free_port()))
         try:
             assert await client.ping()

@@ -132,7 +132,7 @@ async def test_a_process_whose_clock_is_wrong_leaves_the_limits_of_all_others(tm
     budgets = (("daily_tokens", "2026-11-22", 90, 20, 30), ("monthly_tokens", "2026-11", 90, 20, 30))
     settled = (("daily_tokens", "2026-11-22", 90, 5, 30), ("monthly_tokens", "2026-11", 90, 5, 30))
     async with opened("sqlite", right, tmp_path) as store:
-        other = SqliteAccountStore(store._options, wrong)  # type: ignore[attr-defined]
+        other = SqliteAccountStore(StoreOptions(path=store._path), wrong)  # type: ignore[attr-defined]
         await other.open()
         assert not (await store.admit(claim_on("alice", "1", 2, (), budgets))).rejected
         await store.cool("provider", 30)

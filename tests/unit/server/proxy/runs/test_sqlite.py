@@ -42,5 +42,5 @@ async def test_what_has_expired_is_deleted(tmp_path: Path) -> None:
     assert await store.get(NAME) is None
     assert await store.take("host", 1) == []
     for table in ("runs", "events"):
-        assert await store._file.run(lambda db, table=table: db.execute(f"SELECT * FROM {table}").fetchall()) == []  # type: ignore[misc]
+        assert await store.run(lambda db, table=table: db.execute(f"SELECT * FROM {table}").fetchall()) == []  # type: ignore[misc]
     await store.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.threads import StoreError
-from dragoman_server.proxy.sqlite_calls import SqliteCalls
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
 
 MIGRATIONS = ("CREATE TABLE numbers (number INTEGER);",)
 

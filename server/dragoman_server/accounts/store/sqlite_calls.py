@@ -1,4 +1,4 @@
-"""Calls of one SQLite file, each with a limit of time, in a thread of its own."""
+"""The common part of the stores in an SQLite file: each call has a limit of time, and runs in the file's thread."""
 
 from __future__ import annotations
 
