@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 PIECE: Final = 256 * 1024
 """Bytes that one step may expand to."""
@@ -70,21 +70,6 @@ if _brotli is not None:
     _ERRORS += (_brotli.error,)
 if _zstd is not None:
     _ERRORS += (_zstd.ZstdError,)
-
-
-class _Stream(Protocol):
-    """One member: a stream that ends by itself."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    def expand(self, data: bytes) -> Iterator[bytes]:
-        """Yield the expansion of `data` in pieces. Raises one of `_ERRORS`."""
-        ...
-
-    def unused(self) -> int:
-        """Return how many bytes of the last `expand` stand behind the end."""
-        ...
 
 
 class _Zlib:
@@ -163,6 +148,11 @@ class _Zstd:
             if inner.eof or inner.needs_input:
                 return
             data = b""
+
+
+_Stream = _Zlib | _Brotli | _Zstd
+"""One member, which ends by itself. `expand` yields the expansion of its data in pieces, and raises one of `_ERRORS`;
+`unused` returns how many bytes of the last `expand` stand behind the end."""
 
 
 def _gzip(first: int) -> _Stream:
