@@ -30,8 +30,9 @@ from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator
 from real_clients import packages
 from real_clients.framework_python import CLIENTS, LANGCHAIN
+from support import commands
 from support.asgi import asgi_server
-from support.commands import Command, command, environment
+from support.commands import Command, command
 from support.gateways import gate, served
 from support.json_schemas import schema_problems
 from support.paths import ROOT
@@ -273,15 +274,9 @@ def moved(name: str, folder: Path, replaced: Mapping[str, str]) -> Path:
 
 async def run(*words: str, **env: str) -> str:
     """Standard output of `dragoman` with these words."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman_server", *words),
-        stdout=asyncio.subprocess.PIPE,
-        env=environment(**{**VARIABLES, **env}),
-    )
-    async with asyncio.timeout(60):
-        out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out.decode().strip()
+    status, out, err = await commands.run(*words, **{**VARIABLES, **env})
+    assert status == 0, err
+    return out.strip()
 
 
 def models(simulator: web.Application) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from aiohttp import web
 from dragoman_server.cli.main import main
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
-from support.commands import environment
+from support.commands import run
 from support.gateways import served
 
 KEY = "sk-very-secret-4711"
@@ -36,17 +34,10 @@ path = "usage.db"
 
 async def check(path: Path, *words: str) -> tuple[int, str, str]:
     """The exit status, standard output and standard error."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman_server", "check", "--connect", "--tools", str(path), *words),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment(),
-    )
-    async with asyncio.timeout(120):
-        out, err = await process.communicate()
-    assert KEY not in (shown := out.decode() + err.decode()), shown
+    status, out, err = await run("check", "--connect", "--tools", str(path), *words)
+    assert KEY not in (shown := out + err), shown
     assert "Traceback" not in shown
-    return process.returncode or 0, out.decode(), err.decode()
+    return status, out, err
 
 
 def posts(simulator: web.Application) -> list[str]:

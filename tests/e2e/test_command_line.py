@@ -20,7 +20,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman_server.cli.main import main
-from support.commands import Command, command, environment
+from support.commands import Command, command, environment, new_process
 from support.gateways import ALL, CHAT, CROSS, MESSAGES
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
 
@@ -38,7 +38,7 @@ async def announced(process: Command) -> str:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 async def test_serve_simulate_marks_each_reply(how: signal.Signals) -> None:
-    async with command("serve", "--simulate", "--port", "0") as process:
+    async with new_process("serve", "--simulate", "--port", "0") as process:
         url = await announced(process)
         assert "simulated upstream" in process.stated
         assert process.children() == [], "one worker is one process"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -17,7 +16,7 @@ from dragoman_server.cli.commands import command_line
 from dragoman_server.cli.main import main
 from dragoman_server.cli.starter_config import STARTER
 from dragoman_server.config.load import parse_config
-from support.commands import HIDDEN, command
+from support.commands import HIDDEN, command, run
 from support.gateways import ALL, CHAT, CROSS, config_for, gate
 from support.samples import PATHS, dump, reply, request, text_stream
 from support.sockets import ScriptedServer, answer
@@ -134,12 +133,8 @@ async def test_check_connect(tmp_path: Path, status: int, fine: bool, expected: 
 async def test_check_connect_of_an_upstream_that_is_away(tmp_path: Path) -> None:
     async with ScriptedServer([]) as server:
         url = server.url
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman_server", "check", "--json", "--connect", _config(tmp_path / "a.toml", url)),
-        stdout=subprocess.PIPE,
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 1
+    status, out, _ = await run("check", "--json", "--connect", _config(tmp_path / "a.toml", url))
+    assert status == 1
     expected = json.loads(out)
     (attempt,) = expected["connect"]
     assert (expected["ok"], attempt["provider"], attempt["ok"], attempt["status"]) == (False, "up", False, None)

@@ -23,7 +23,6 @@ import pytest
 from dragoman.threads import PostgresStore, RedisStore, SqliteStore, Store, history
 from dragoman_server.simulator import make_simulator
 from support.commands import command
-from support.forked_gateways import Forks, forks
 from support.gateways import served
 from support.store_servers import SHARED, StoreServer, store_server
 
@@ -93,22 +92,22 @@ class Talker:
         self.head = response["id"] if self.turns % 8 else None
 
 
-async def kill_again_and_again(
-    gateways: Forks, config: Path, talkers: list[Talker], chance: random.Random, kills: int
-) -> None:
+async def kill_again_and_again(config: Path, talkers: list[Talker], chance: random.Random, kills: int) -> None:
     """Let some clients talk to a new process, and kill it at a random moment; so many times.
 
     The first process is not killed before it has stored a response: a busy machine may take long for that.
     """
     for _ in range(kills):
-        pid, url = await gateways.start("serve", str(config), "--port", "0")
-        enough = asyncio.Event()
-        talking = [asyncio.create_task(talker.talk(url, enough)) for talker in talkers]
-        await asyncio.wait_for(talkers[0].has_stored.wait(), 60)
-        await asyncio.sleep(chance.uniform(0.02, 0.3))
-        enough.set()
-        await gateways.kill(pid)
-        await asyncio.gather(*talking)
+        async with command("serve", str(config), "--port", "0") as gateway:
+            url = (await gateway.writes(r"dragoman listens on (http://\S+)"))[1]
+            enough = asyncio.Event()
+            talking = [asyncio.create_task(talker.talk(url, enough)) for talker in talkers]
+            await asyncio.wait_for(talkers[0].has_stored.wait(), 60)
+            await asyncio.sleep(chance.uniform(0.02, 0.3))
+            enough.set()
+            gateway.process.kill()
+            await gateway.process.wait()
+            await asyncio.gather(*talking)
 
 
 @asynccontextmanager
@@ -121,11 +120,10 @@ async def killed(folder: Path, state: str, kills: int) -> AsyncIterator[tuple[Pa
         await asyncio.to_thread(config.write_text, CONFIG.format(url=url, state=state))
         talkers = [Talker(number) for number in range(CLIENTS)]
         chance = random.Random(seed)
-        async with forks() as one, forks() as two:
-            await asyncio.gather(
-                kill_again_and_again(one, config, talkers[::2], chance, kills // 2),
-                kill_again_and_again(two, config, talkers[1::2], chance, kills // 2),
-            )
+        await asyncio.gather(
+            kill_again_and_again(config, talkers[::2], chance, kills // 2),
+            kill_again_and_again(config, talkers[1::2], chance, kills // 2),
+        )
         assert sum(talker.cut for talker in talkers) > 0, "no request was cut"
         print("stored", sum(len(talker.stored) for talker in talkers), "cut", sum(talker.cut for talker in talkers))
         yield config, talkers

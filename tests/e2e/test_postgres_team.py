@@ -6,8 +6,6 @@ import asyncio
 import csv
 import io
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +17,7 @@ import aiohttp
 import pytest
 
 from dragoman_server.simulator import make_simulator
-from support.commands import Command, command, environment
+from support.commands import Command, command, run
 from support.gateways import served
 from support.postgres_server import PASSWORD, PostgresServer, postgres_server
 from support.redis_server import RedisServer, redis_server
@@ -81,17 +79,10 @@ class Team:
 
     async def run(self, *args: str, code: int = 0, early: bool = False) -> tuple[str, str]:
         """Return both outputs of a command. It may fail if it is `early`, and prints nothing then."""
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "dragoman_server", *args, "-c", str(self.path)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment(**self.variables),
-        )
-        assert done.returncode == code or (early and done.returncode == 2), done.stderr
-        assert PASSWORD not in done.stdout + done.stderr
-        return done.stdout, done.stderr
+        status, out, err = await run(*args, "-c", str(self.path), **self.variables)
+        assert status == code or (early and status == 2), err
+        assert PASSWORD not in out + err
+        return out, err
 
     async def ask(self, number: int, key: str, model: str = "sim-text") -> int:
         """The status of a request to one of the gateways."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from dragoman_server.config.load import load_config
-from support.commands import command, environment
+from support import commands
+from support.commands import command
 from support.gateways import CHAT
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
@@ -55,17 +55,7 @@ READING = (
 
 async def run(folder: Path, *words: str) -> tuple[int, str, str]:
     """Exit status, standard output and standard error of a command in another directory than its configuration's."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman_server", *words),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment(HOME=str(folder / "home")),
-        cwd=folder / "elsewhere",
-    )
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    return await commands.run(*words, cwd=folder / "elsewhere", HOME=str(folder / "home"))
 
 
 def tree(folder: Path) -> list[str]:

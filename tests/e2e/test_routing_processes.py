@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -14,8 +11,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from support.commands import command
+from support.commands import command, environment
 from support.exposed import read_exposition, total
+from support.forks import Fork, fork
 from support.gateways import MESSAGES
 from support.named_keys import made
 from support.samples import PATHS, dump, request
@@ -24,7 +22,7 @@ from support.samples import PATHS, dump, request
 class Simulator:
     """The simulated upstream as a process. After `kill`, connections to its port are refused."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+    def __init__(self, process: Fork, url: str) -> None:
         self.process = process
         self.url = url
 
@@ -35,8 +33,10 @@ class Simulator:
 
 @asynccontextmanager
 async def simulator(*options: str, port: int = 0) -> AsyncIterator[Simulator]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman_server.simulator", "--port", str(port), *options),
+    process = await fork(
+        *("--port", str(port), *options),
+        module="dragoman_server.simulator",
+        env=environment(),
         stdout=asyncio.subprocess.PIPE,
     )
     try:
@@ -47,9 +47,8 @@ async def simulator(*options: str, port: int = 0) -> AsyncIterator[Simulator]:
         assert found is not None, line
         yield Simulator(process, found[0])
     finally:
-        if process.returncode is None:
-            os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
+        process.kill()
+        await process.communicate()
 
 
 def file_of(tmp_path: Path, first: str, second: str, more: str = "") -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -26,7 +25,7 @@ from dragoman_server.accounts.usage.report import read_rows
 from dragoman_server.simulator import make_simulator
 from dragoman_server.simulator.ledger import Ledger
 from generators.shared_features import FEATURES, SETUPS
-from support.commands import command, environment
+from support.commands import command, run
 from support.fleet import fleet
 from support.gateways import served
 from support.haproxy import haproxy, placed, recipe
@@ -252,13 +251,8 @@ async def receipts(gateway: Gateway) -> None:
 
 async def keys(gateway: Gateway) -> None:
     async def manage(*words: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "dragoman_server", "keys", *words, "-c", str(gateway.config)),
-            stdout=asyncio.subprocess.PIPE,
-            env=environment(USAGE=str(gateway.usage[0])),
-        )
-        output = (await process.communicate())[0].decode()
-        assert process.returncode == 0, output
+        status, output, err = await run("keys", *words, "-c", str(gateway.config), USAGE=str(gateway.usage[0]))
+        assert status == 0, err
         return output
 
     async def accepted_everywhere() -> bool:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +17,7 @@ import aiohttp
 import pytest
 
 from dragoman_server.simulator import make_simulator
-from support.commands import Command, command, environment
+from support.commands import Command, command, run
 from support.gateways import served
 from support.named_keys import made
 from support.postgres_server import postgres_server
@@ -95,15 +93,8 @@ class Scene:
         return found
 
     async def run(self, *args: str) -> str:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "dragoman_server", *args, "-c", str(self.config)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment(**self.variables),
-        )
-        return done.stdout if done.returncode == 0 else ""
+        status, out, _ = await run(*args, "-c", str(self.config), **self.variables)
+        return out if status == 0 else ""
 
     async def sums(self) -> dict[str, dict[str, Any]]:
         """The usage by the end of the exchanges."""

@@ -81,7 +81,7 @@ async def test_they_are_one_gateway() -> None:
 async def test_keys_guard_metrics_and_receipts_and_are_on_no_command_line(tmp_path: Path) -> None:
     async with (
         ScriptedServer([Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(CHAT)), Stall()]) as server,
-        fleet(config(tmp_path / "config.toml", server.url), env=KEYS) as up,
+        fleet(config(tmp_path / "config.toml", server.url), new=True, env=KEYS) as up,
     ):
         replies = [await up.ask(MESSAGES, stream=True, headers={"x-api-key": KEYS["KEY_ONE"]}) for _ in range(6)]
         for reply in replies:

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from dragoman.dialects import Dialect
-from support.commands import Command, command
+from support.commands import Command, command, new_process
 from support.exposed import Sample, read_exposition
 from support.gateways import MESSAGES, until
 from support.samples import PATHS, TEXT, dump, request
@@ -80,15 +80,19 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(
-    *args: str, workers: int | None = 2, expected: int = 2, env: Mapping[str, str] = MappingProxyType({})
+    *args: str,
+    workers: int | None = 2,
+    expected: int = 2,
+    new: bool = False,
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Fleet]:
     """`dragoman serve` with so many workers (None: as many as the configuration states, `expected`) on a free port, up.
 
-    Its workers do not outlive it.
+    Its workers, which are new processes, do not outlive it. It is a fork itself, or a new process if `new`.
     """
     wish = () if workers is None else ("--workers", str(workers))
     async with (
-        command("serve", *args, "--port", "0", *wish, cwd=None, **env) as running,
+        (new_process if new else command)("serve", *args, "--port", "0", *wish, **env) as running,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
     ):
         up = Fleet(running, "", session)
