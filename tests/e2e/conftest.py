@@ -52,8 +52,8 @@ def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     return at_once
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Any]:
-    """A browser for the tests of a module, which run on one loop."""
+    """A browser for all tests of a process with pages, which run on one loop."""
     async with chromium() as browser:
         yield browser

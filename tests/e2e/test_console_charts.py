@@ -11,7 +11,7 @@ from dragoman import Dialect
 from support.browser import page
 from support.console_page import gateway, send
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 QUANTILE = "async ([counts, ends, share]) => (await import('./series.js')).quantile(counts, ends, share)"
 ROUND_UP = "async (value) => (await import('./scale.js')).roundUp(value)"

@@ -22,7 +22,7 @@ from support.browser import axe_source, page
 from support.console_page import TEXT, body, column, gateway, picture, rows, send, violations
 from support.gateways import served, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANARY, KEY = "canary of a prompt", "canary-key-of-the-gateway"
 CROSS = [(client, upstream) for client, upstream in DIRECTIONS if client is not upstream]

@@ -12,7 +12,7 @@ from dragoman.dialects import CLIENT_DIALECTS
 from support.browser import page
 from support.console_page import gateway, send
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ASK = "How is the weather in Oslo?"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -18,7 +18,7 @@ from dragoman_server.config.provider import Secret
 from support.browser import page
 from support.console_page import column, gateway, rows, send
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PHONE: Any = {"viewport": {"width": 390, "height": 844}}
 KEY = "key-of-the-gateway"

@@ -21,6 +21,8 @@ from support.chroot import Chroot, can_mount
 from support.deploy_files import DEPLOY, copy_context, instructions
 from support.redis_server import free_port
 
+pytestmark = pytest.mark.whole  # the build takes twenty seconds
+
 NO_ONE = 65534
 PATHS = ("/opt/dragoman", "/src", "/tmp/", "/data", "/etc/dragoman", "/run/secrets", "/image")
 """Paths of the image, which are below the clean folder here."""
@@ -97,8 +99,6 @@ def status(url: str, **headers: str) -> int:
             return error.code
 
 
-@pytest.mark.whole
-@pytest.mark.slow
 def test_the_installed_gateway_serves_as_another_user(image: Path) -> None:
     port = free_port()
     text = moved((DEPLOY / "dragoman.toml").read_text("utf-8"), image)
@@ -142,7 +142,6 @@ def test_the_installed_gateway_serves_as_another_user(image: Path) -> None:
     assert b"Traceback" not in stated
 
 
-@pytest.mark.slow
 def test_the_installed_files_are_not_the_processs_own(image: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to run as another user")
@@ -155,7 +154,6 @@ def test_the_installed_files_are_not_the_processs_own(image: Path) -> None:
     assert version.stdout.startswith("dragoman ")
 
 
-@pytest.mark.slow
 def test_the_root_of_the_image_is_enough(image: Path) -> None:
     """The gateway runs where there is nothing else: no shell, no other program, and no file that it may write."""
     can_mount()
