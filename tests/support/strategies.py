@@ -156,7 +156,7 @@ class Shape:
 
     `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character;
     with `silent` every second one of text, reasoning and refusal is such.
-    `cut` allows a last call whose arguments are not whole, with a reason that states it.
+    `cut` allows a last block that is a call whose arguments are not whole, with a reason that states it.
     """
 
     kinds: tuple[BlockKind, ...] = get_args(BlockKind)
@@ -326,7 +326,7 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
         reasons.discard(StopReason.REFUSAL)  # for OpenAI only the wording reports a refusal from an end
     reason = draw(st.sampled_from([reason for reason in shape.reasons if reason in reasons]))
     last_call = max((at for at, kind in enumerate(kinds) if kind == "tool"), default=-1)
-    cut = shape.cut and reason in CUT_SHORT and draw(st.booleans())
+    cut = shape.cut and last_call == len(kinds) - 1 and reason in CUT_SHORT and draw(st.booleans())
     ids = draw(st.lists(call_ids, min_size=len(kinds), max_size=len(kinds), unique=True))
     blocks = [(kind, draw(_block(shape, kind, at, ids[at], cut and at == last_call))) for at, kind in enumerate(kinds)]
     body = _merge(draw, shape, blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.dialects.shared.odd_arguments import EMPTY_FIRST, form_of, read_odd
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
@@ -83,6 +84,10 @@ class Arguments:
     def is_blank(self) -> bool:
         """True if they are empty or white space so far."""
         return all(not piece or piece.isspace() for piece in self._pieces)
+
+    def is_empty_object(self) -> bool:
+        """True if they are one fragment so far, which is an empty object."""
+        return len(self._pieces) == 1 and self._pieces[0].strip() == "{}"
 
     def add(self, text: str) -> None:
         """Add a fragment. Raises LimitExceeded."""
@@ -175,6 +180,13 @@ class Arguments:
                     self._verdict = False  # the brackets match but it is not JSON, and no further text can change that
         return self._verdict is True
 
+    def ends_whole(self) -> bool:
+        """True if the arguments, all of which have arrived, are a JSON object. They are parsed once."""
+        if self._verdict is None:
+            text = self.text()
+            self._verdict = bool(text) and parse_object(text) is not None
+        return self._verdict
+
     def _scan(self) -> None:
         text = "".join(self._pieces[self._scanned :])
         self._scanned = len(self._pieces)
@@ -193,6 +205,8 @@ class Arguments:
 
         Otherwise a client would run a call with other arguments if the stream lost a fragment.
         """
+        if self._verdict:
+            return
         text = self.text()
         if not text or text.isspace():
             return

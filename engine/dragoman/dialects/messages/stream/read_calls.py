@@ -38,9 +38,9 @@ class CallReader:
         """The ids of all calls."""
         self._initial_input: dict[int, str] = {}
         """Arguments that came in the start of a call. They count only if no fragments follow."""
-        self._pending: int | None = None
-        """The canonical index of a call that ended without arguments, and whose end is not emitted yet. It is complete
-        unless the reply turns out to be cut there."""
+        self._pending: tuple[int, Arguments] | None = None
+        """The canonical index and the arguments of a call that ended while these were not whole. Its end is emitted
+        once it is known if the reply was cut there."""
 
     def start(self, key: int, block: Json, message_id: str, out: list[Event]) -> None:
         """Start a call. Raises UpstreamProtocolError if it has no name."""
@@ -86,16 +86,28 @@ class CallReader:
             out.append(Delta(index, rest))
 
     def end(self, key: int, index: int, out: list[Event], *, last: bool) -> None:
-        """End a call. If it is the last block so far and has no arguments, its end waits for `end_pending`."""
-        if last and self.arguments[key].is_blank():
-            self._pending = index  # a guessed argument would run a real tool (mapping §6.3)
-        else:
-            out.append(BlockEnd(index))
+        """End a call. If its arguments are not whole and it is the last block so far, its end waits for `end_pending`.
+
+        Clients run a call when it ends. Raises UpstreamProtocolError for invalid arguments of an earlier block.
+        """
+        arguments = self.arguments[key]
+        if not arguments.ends_whole():
+            if last:
+                self._pending = index, arguments
+                return
+            arguments.check()
+        out.append(BlockEnd(index))
 
     def end_pending(self, out: list[Event], *, complete: bool = True) -> None:
-        """Emit the end that waits, now that another block or the reply's end follows it."""
+        """Emit the end that waits, now that another block or the reply's end follows it.
+
+        Raises UpstreamProtocolError for invalid arguments of a complete call.
+        """
         if self._pending is not None:
-            out.append(BlockEnd(self._pending, complete))
+            index, arguments = self._pending
+            if complete:
+                arguments.check()
+            out.append(BlockEnd(index, complete))
             self._pending = None
 
     def record_repair(self, done: str) -> None:

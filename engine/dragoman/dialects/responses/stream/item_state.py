@@ -164,14 +164,16 @@ class CallState:
     """The state that the calls of one stream share.
 
     `early_ends` ends calls whose arguments are complete, `budget` limits the arguments, `ids` holds the ids in use.
+    `held` is a call that ended with invalid arguments, and whose block is open.
     """
 
-    __slots__ = ("budget", "early_ends", "ids")
+    __slots__ = ("budget", "early_ends", "held", "ids")
 
     def __init__(self, blocks: BlockMap, context: ReplyContext) -> None:
         self.early_ends = EarlyEnds(blocks, context)
         self.budget = ReplyBudget(context.limits)
         self.ids: set[str] = set()
+        self.held: ItemState | None = None
 
 
 class ItemTable:
@@ -284,8 +286,13 @@ class ItemTable:
         return item
 
     def start_block(self, key: Hashable, kind: BlockKind, out: list[Event]) -> int:
-        """Return the index of a new block. The call before it is ended if it is complete."""
+        """Return the index of a new block. The call before it is ended if it is complete.
+
+        Raises UpstreamProtocolError if a call before it ended with invalid arguments.
+        """
         if self.calls is not None:
+            if self.calls.held is not None and (arguments := self.calls.held.arguments) is not None:
+                arguments.check()
             self.calls.early_ends.before_start(out)
         return self.blocks.start(key, kind)
 

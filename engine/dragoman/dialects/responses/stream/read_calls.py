@@ -52,14 +52,31 @@ def complete_call(table: ItemTable, item: ItemState, raw: Json, out: list[Event]
 
 
 def end_call(table: ItemTable, item: ItemState, out: list[Event], *, complete: bool) -> None:
-    """Close the block, unless it was closed early. Raises UpstreamProtocolError if the call has no name."""
+    """Close the block, unless it was closed early. Raises UpstreamProtocolError if the call has no name.
+
+    Clients run a call when it ends. One that ends with invalid arguments stays open until it is known if the reply was
+    cut there (`end_held`).
+    """
     if item.block is None:
         raise UpstreamProtocolError("upstream called a tool without a name")
     assert table.calls is not None
-    if item.key not in table.calls.early_ends.ended:
-        if item.arguments is not None and (rest := item.arguments.rest()):
-            out.append(Delta(item.block, rest))
+    if item.key in table.calls.early_ends.ended:
+        return
+    arguments = item.arguments
+    if arguments is not None and (rest := arguments.rest()):
+        out.append(Delta(item.block, rest))
+    if complete and arguments is not None and not (item.custom or arguments.ends_whole() or arguments.is_blank()):
+        table.calls.held = item
+    else:
         out.append(BlockEnd(table.blocks.end(item.key), complete))
+
+
+def end_held(table: ItemTable, out: list[Event]) -> None:
+    """Close the call that stayed open, as the reply was cut in its arguments."""
+    calls = table.calls
+    if calls is not None and calls.held is not None:
+        out.append(BlockEnd(table.blocks.end(calls.held.key), False))
+        calls.held = None
 
 
 def check_calls(table: ItemTable) -> None:

@@ -24,7 +24,7 @@ from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_
 from dragoman.dialects.responses.stream.item_state import ItemTable
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
-from dragoman.dialects.responses.stream.read_calls import check_calls
+from dragoman.dialects.responses.stream.read_calls import check_calls, end_held
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
 from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.service_report import tier_of
@@ -202,6 +202,7 @@ class ResponsesReader(StreamReader):
         stop = resolve_stop_reason(response, status, calls=calls, refusal=refusal, shown=shown, losses=losses)
         if calls and stop.reason not in CUTS:
             check_calls(table)
+        end_held(table, out)
         out.append(Finish(stop, read_usage(response.get("usage"))))
         out.append(End())
         self._move(name)
