@@ -161,6 +161,10 @@ class ReplyContext:
     output_text: int = 0
     """The characters of a stream so far, or of a whole reply without counts: texts, reasoning and arguments
     (see `tokens.stream_usage`)."""
+    several: bool = False
+    """True if the client requested several replies in one."""
+    begun: bool = False
+    """True if the beginning of the stream was forwarded, so that it keeps the upstream's id."""
     same_dialect: bool = False
     """True if client and upstream have one dialect, so that blocks are passed on with keys that are not known here."""
     response_id: str | None = None

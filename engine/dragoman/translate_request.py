@@ -95,6 +95,7 @@ def translate(
         if profile.refused_fields:
             body = without_refused(body, payload, profile.refused_fields, direction.client.dialect, losses)
         losses.stop_rejecting()
+        context.several = direction.client.several is not None and direction.client.several(payload)
         of_stream = payload.get("stream_options")
         context.include_usage = type(of_stream) is dict and of_stream.get("include_usage") is True
         if options.request_usage and stream and profile.stream_usage and (requester := direction.client.request_usage):

@@ -205,8 +205,9 @@ class Translation:
             observer = client.observer()
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
+            observer.several = context.several
             kind = client.usage_remover if context.remove_usage else Passthrough
-            return kind(observer, context, renamer, self.replay)
+            return kind(observer, context, renamer, self.replay, self._rest_of_stream)
         return self._pipeline(not context.logprobs, self._validator(validates()))
 
     def _pipeline(self, whole: bool, validator: OutputValidator | None) -> ReplyPipeline:
@@ -214,6 +215,10 @@ class Translation:
         context, client, upstream = self.context, self.direction.client, self.direction.upstream
         parser, reader = Parser(context.limits, whole=whole, bare=True), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), validator)
+
+    def _rest_of_stream(self) -> ReplyPipeline:
+        """Return the stages for the rest of a stream that was forwarded so far."""
+        return self._pipeline(True, None)
 
     def _transforms(self) -> list[Stage[EventBatch, EventBatch]]:
         context = self.context

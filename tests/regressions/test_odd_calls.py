@@ -26,6 +26,13 @@ cross = pytest.mark.parametrize(
     ("client", "upstream"), [(client, upstream) for upstream, clients in CLIENTS.items() for client in clients]
 )
 clients = pytest.mark.parametrize("client", [MESSAGES, RESPONSES])
+every = pytest.mark.parametrize("client", [CHAT, MESSAGES, RESPONSES])
+streamed = pytest.mark.parametrize(
+    ("client", "upstream"),
+    [(client, upstream) for upstream in (CHAT, MESSAGES) for client in (CHAT, MESSAGES, RESPONSES)]
+    + [(CHAT, RESPONSES), (MESSAGES, RESPONSES)],
+)
+"""All directions but from Responses to Responses."""
 CALLS, USED = chunk({}, "tool_calls"), chunk(None, usage=USAGE)
 ODD = [
     ('{}{"f":"a"}', '{"f":"a"}', "an empty object came before the arguments"),
@@ -68,7 +75,7 @@ def _arguments(client: str, got: Json) -> Any:
     return json.loads(got["output"][0]["arguments"])
 
 
-@cross
+@streamed
 @odd
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_T06_odd_arguments_with_one_meaning(
@@ -105,7 +112,7 @@ def test_T06_arguments_that_mean_nothing_certain_stay_an_error(client: str, upst
         replied(client, upstream, _whole(upstream, sent))
 
 
-@cross
+@streamed
 def test_T06_an_empty_object_alone_is_passed_on(client: str, upstream: str) -> None:
     """A call without arguments must not wait for others."""
     held, done, _ = restored(client, upstream, *_stream(upstream, ["{}"]))
@@ -113,7 +120,7 @@ def test_T06_an_empty_object_alone_is_passed_on(client: str, upstream: str) -> N
     assert done == []
 
 
-@clients
+@every
 def test_T06_an_empty_object_with_the_name_repeated_is_one_call(client: str) -> None:
     """Gemini behind a compatible endpoint sends `{}` and then the arguments (microsoft/autogen#7549), each with the
     name and the id."""
@@ -122,7 +129,7 @@ def test_T06_an_empty_object_with_the_name_repeated_is_one_call(client: str) -> 
     assert held.calls == [Call("call_a", "read", '{"f":"a"}')]
 
 
-@clients
+@every
 @pytest.mark.parametrize("named", [False, True])
 def test_T05_the_id_of_a_call_may_change_in_its_fragments(client: str, named: bool) -> None:
     """The first fragment has one id, all others have another (poolsideai/pool#9)."""
@@ -135,7 +142,17 @@ def test_T05_the_id_of_a_call_may_change_in_its_fragments(client: str, named: bo
     assert "the id of a call changed in the middle of it" in done
 
 
-@clients
+@every
+def test_T05_a_name_and_an_id_in_every_fragment_are_sent_once(client: str) -> None:
+    """MiniMax behind NVIDIA repeats the name (NousResearch/hermes-agent#8259), LiteLLM the id (BerriAI/litellm#20480):
+    OpenAI's Python SDK joins them."""
+    pieces = [calls(start_call(0, "call_a", "read", text)) for text in ('{"f"', ":", '"a"}')]
+    held, _, out = restored(client, CHAT, ROLE, *pieces, CALLS, USED, DONE)
+    assert held.calls == [Call("call_a", "read", '{"f":"a"}')]
+    assert client != CHAT or out.count(b"call_a") == 1
+
+
+@every
 @pytest.mark.parametrize("index", ["0", 0.0])
 def test_T05_an_index_that_is_no_integer(client: str, index: Any) -> None:
     """Strict clients take an integer only (chenyme/grok2api#239)."""
@@ -148,10 +165,10 @@ def test_T05_an_index_that_is_no_integer(client: str, index: Any) -> None:
 def _finished(client: str, held: Accumulated) -> None:
     assert held.error is None
     assert held.calls == [Call("call_a", "read", '{"f":"a"}')]
-    assert held.finish == {MESSAGES: "tool_use", RESPONSES: "completed"}[client]
+    assert held.finish == {CHAT: "tool_calls", MESSAGES: "tool_use", RESPONSES: "completed"}[client]
 
 
-@clients
+@every
 def test_T27_arguments_after_the_finish_reason(client: str) -> None:
     """A gateway states `tool_calls` before the last fragments (ducks/claux#43)."""
     parts = [calls(start_call(0, "call_a", "read", '{"f"')), CALLS, calls(more_call(0, ':"a"}'))]
@@ -169,7 +186,7 @@ def test_T27_a_finish_reason_behind_every_chunk(client: str) -> None:
     _finished(client, held)
 
 
-@clients
+@every
 @pytest.mark.parametrize("text", ["", '{"f"'])
 def test_T27_a_call_that_is_cut_after_its_finish_reason_is_no_call(client: str, text: str) -> None:
     """A call that was cut would be run."""

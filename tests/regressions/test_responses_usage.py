@@ -116,7 +116,7 @@ def test_T30_codex_gets_the_counts_that_drive_its_compaction(upstream: str, surf
 
 def test_T30_unknown_counts_are_null_and_never_zero_for_responses_clients() -> None:
     """An upstream that never counts: zeros would report Codex that its context is empty (sgl-project/sglang#20678)."""
-    frames = [frame for frame in assistant_turn(CHAT, HI) if b'"usage"' not in frame]
+    frames = [frame for frame in assistant_turn(CHAT, HI) if b'"usage": {' not in frame]
     held, out = answer(RESPONSES, CHAT, *frames)
     assert held.finish == "completed"
     assert events_of(out)[-1]["response"]["usage"] is None

@@ -17,7 +17,7 @@ def chunk(delta: Json | None, finish: str | None = None, **more: Any) -> bytes:
     """A Chat chunk; without a delta one without choices."""
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "up"}
-    return b"data: " + json.dumps({**head, "choices": choices, **more}).encode() + b"\n\n"
+    return b"data: " + json.dumps({**head, "choices": choices, "usage": None, **more}).encode() + b"\n\n"
 
 
 ROLE = chunk({"role": "assistant", "content": ""})

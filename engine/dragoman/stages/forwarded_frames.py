@@ -24,7 +24,7 @@ from dragoman.wire.frame_scanner import (
     usual_frame,
 )
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, Frame, is_blank
+from dragoman.wire.sse import CR, Frame, encode, is_blank
 
 
 class ForwardedFrames:
@@ -37,6 +37,7 @@ class ForwardedFrames:
         "begun",
         "deltas",
         "first",
+        "held",
         "numbered",
         "observer",
         "replayed",
@@ -62,11 +63,14 @@ class ForwardedFrames:
         """True once a frame with an id was forwarded."""
         self.first = True
         """True until something was read: a byte order mark may follow."""
+        self.held = b""
+        """A frame of which the next one shows if clients can read it."""
 
     def observe(self, data: bytes, at: int, edits: list[Edit]) -> tuple[int, Failure | None]:
         """Observe complete frames from `at` on, and add replacements of frames to `edits`.
 
-        Return the end of the frames to forward, and the fault of the frame after them.
+        Return the end of the frames to forward, and the fault of the frame after them. If the observer is `odd`, the
+        rest is to be translated, after the frame that is `held`.
         """
         observer, templates, size, limits = self.observer, self.templates, len(data), self._context.limits
         measured = size > limits.sse_line or size > limits.sse_frame  # a frame may be too long
@@ -100,11 +104,20 @@ class ForwardedFrames:
                     continue
                 if (fault := self.observe_frame(frame, at, stop, end, edits)) is not None:
                     return at, fault
+                if observer.odd:
+                    return at, None
+                if observer.holds:
+                    observer.holds = False
+                    self.held = encode(frame) if odd else data[at:end]
+                    templates.template = None  # the next frame is observed
+                    edits.append((at, end, b""))
                 if observer.closed or self.replayed:
                     return end, None
                 if type(text := observer.sole_text) is str and text:
                     self.deltas += 1
-                    learnt = usual is not None and templates.learn(usual[1], frame.data, Delta(0, text))
+                    if usual is None or self.held:
+                        continue
+                    learnt = templates.learn(usual[1], frame.data, Delta(0, text), observer.on_run)
                     if learnt and self._client.renamer is not None:
                         self._note_heads(frame.data)
             at = end
@@ -122,6 +135,11 @@ class ForwardedFrames:
         observer.on_template(count, template.last_number())
         self.begun = observer.progressed = True
         return True
+
+    def take_held(self) -> bytes:
+        """Return the frame that is held, b"" without one. It is held no longer."""
+        held, self.held = self.held, b""
+        return held
 
     def _parse(self, data: bytes) -> Sequence[Frame]:
         """Return the frames of an unusual frame. The first one may begin with a byte order mark."""
@@ -142,6 +160,11 @@ class ForwardedFrames:
             observer.refuse(read_error_payload(loads(frame.data), observer.dialect))
         else:
             observer.observe(frame.data, frame.event)
+            if observer.odd:
+                return None
+            if self.held:
+                edits.append((at, at, self.take_held()))
+                observer.settle()
         if observer.whole is not None:
             replayed, fault = self.replay(observer.whole or frame.data)
             edits.append((at, end, replayed))

@@ -14,7 +14,7 @@ from dragoman.dialects.errors.read import read_error_event, read_error_payload
 from dragoman.dialects.errors.redact import tidy
 from dragoman.errors import Failure, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import DEFAULT_KNOBS
-from dragoman.wire.delta_template import VaryingKeys
+from dragoman.wire.delta_template import RunCallback, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import COMMENT, Frame
 
@@ -28,6 +28,9 @@ class Observer:
     not read. The last frame must not be forwarded then. `instead` are encoded frames that take the place of the last
     one, None if it is forwarded as it is; `repair` names what was missing, if anything was. `whole` is not None if the
     last frame held a complete reply in place of a stream: its JSON, empty if it is all of the frame.
+
+    `odd` is True if clients would misread the last frame, although it has one meaning: the stream is translated from it
+    on, by a reader that has read `so_far`. `holds` is True if that depends on the next frame.
     """
 
     __slots__ = (
@@ -36,12 +39,16 @@ class Observer:
         "counted",
         "failure",
         "fault",
+        "holds",
         "instead",
         "knobs",
         "lenient",
+        "odd",
+        "on_run",
         "progressed",
         "repair",
         "service",
+        "several",
         "sole_text",
         "tool_open",
         "usage",
@@ -76,6 +83,12 @@ class Observer:
         self.failure: Failure | None = None
         self.fault: Failure | None = None
         self.instead: bytes | None = None
+        self.odd = False
+        self.holds = False
+        self.several = False
+        """True if the client requested several replies in one."""
+        self.on_run: RunCallback | None = None
+        """Records the texts of frames like the last one; None if nothing has to."""
         self.repair = ""
         self.whole: bytes | None = None
         self.violations: list[str] = []
@@ -125,6 +138,13 @@ class Observer:
     def watch(self, payload: Json, event: str) -> None:
         """Observe one frame by its JSON object."""
         raise NotImplementedError
+
+    def so_far(self) -> list[bytes]:
+        """Return the data of frames that bring a reader to the state of the stream before an `odd` frame."""
+        return []
+
+    def settle(self) -> None:
+        """Note that a frame that was held is forwarded."""
 
     def check_stop(self, read: Callable[[str], object], native: object) -> None:
         """Make a stop reason that `read` rejects, as it reports an interrupted reply, the fault of the stream."""

@@ -3,7 +3,8 @@
 Only complete frames are forwarded, so a stream that is cut inside one can still end in a well-formed error of the
 dialect. That error is added to a stream that ends without its terminal event, which the official SDKs would take for
 complete, and replaces a frame that no client could read. A frame whose data is empty is not forwarded: the SDKs cannot
-read it. A complete reply in place of a stream, or in one frame, is read and written as a stream.
+read it. A complete reply in place of a stream, or in one frame, is read and written as a stream. A stream with a frame
+that clients would misread is translated from that frame on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dragoman.dialects.errors.redact import redact
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.client_frames import ClientFrames
 from dragoman.stages.forwarded_frames import ForwardedFrames, is_ignored
 from dragoman.stages.observer import Observer
@@ -25,7 +27,7 @@ from dragoman.tokens.stream_usage import CHARACTERS
 from dragoman.wire.body_opening import Opening, begins_document
 from dragoman.wire.frame_scanner import Edit, complete_frames, ended, exceeded_limit, exceeded_so_far, with_edits
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import COMMENT, Frame, encode, is_blank
+from dragoman.wire.sse import COMMENT, Frame, FrameBatch, encode, encode_frames, is_blank
 from dragoman.wire.sse_parser import Parser
 
 _USUAL_BEGINNINGS: Final = (b"data:", b"event:")
@@ -52,7 +54,9 @@ class Passthrough:
         "_is_stream",
         "_longest",
         "_opening",
+        "_pipeline",
         "_replaced_cr",
+        "_translator",
         "done",
         "fault",
         "observer",
@@ -64,8 +68,10 @@ class Passthrough:
         context: ReplyContext,
         renamer: JsonStringRewriter | None = None,
         replay: Callable[[bytes], bytes] = no_replay,
+        translator: Callable[[], ReplyPipeline] | None = None,
     ) -> None:
-        """`renamer` replaces the model's name, `replay` returns the stream of a complete reply."""
+        """`renamer` replaces the model's name, `replay` returns the stream of a complete reply, `translator` the stages
+        that translate a stream within its dialect. Without it an odd frame ends the stream in an error."""
         self.done = False
         self.fault: Failure | None = None
         self.observer = observer
@@ -83,6 +89,9 @@ class Passthrough:
         """The beginning of a frame whose blank line has not arrived."""
         self._replaced_cr = False
         """True if the last bytes were replaced and end with a CR, whose line feed may follow."""
+        self._translator = translator
+        self._pipeline: ReplyPipeline | None = None
+        """The stages that translate the rest of the stream, once it had an odd frame."""
 
     @property
     def begun(self) -> bool:
@@ -97,6 +106,8 @@ class Passthrough:
     def feed(self, data: bytes, /) -> bytes:
         """Return the frames that `data` completes, with the model's name replaced; nothing after the terminal one."""
         if not self._is_stream:
+            if self._pipeline is not None:
+                return self._translated(self._pipeline.feed(data))
             data = self._open(data)
             limit = self._context.limits.reply_body
             if self._document is not None and len(self._document) > limit:
@@ -129,6 +140,9 @@ class Passthrough:
             self._replaced_cr = edits[-1][1] == len(data) and data.endswith(b"\r")
         if self._client.renamer is not None:
             passed = self._client.rename(passed)
+        if self.observer.odd and fault is None:
+            held, self._held = bytes(self._held), b""
+            return passed + self._translate(frames.take_held() + data[end:] + held)
         closed = self.observer.closed
         if fault is None and not closed and len(self._held) > self._longest:
             fault = exceeded_so_far(self._held, self._context.limits)
@@ -162,6 +176,40 @@ class Passthrough:
         self._document = bytearray(data[at:])
         return data[:at]
 
+    # --- a stream that clients would misread ------------------------------------------------------------------------
+
+    def _translate(self, data: bytes) -> bytes:
+        """Translate the rest of the stream, which begins with `data`, by stages that know what was forwarded."""
+        if self._translator is None:
+            self.done = True
+            return self.error(UpstreamProtocolError("upstream sent a frame that clients would misread").failure)
+        context, observer = self._context, self.observer
+        pipeline = self._pipeline = self._translator()
+        self._is_stream = False
+        context.logprobs = context.moderation_requested = True  # what the upstream sends was requested
+        context.service = observer.service
+        if self._client.renamer is None:
+            context.knobs = replace(context.knobs, echo_model="upstream")
+        if before := observer.so_far():
+            context.begun = True
+            pipeline.feed(b"".join([encode(Frame("", frame)) for frame in before]))
+        context.output_text = observer.written
+        return self._translated(pipeline.feed(data))
+
+    def _translated(self, frames: FrameBatch) -> bytes:
+        """Return the bytes of translated frames, and take over the state of the stages."""
+        pipeline, observer = self._pipeline, self.observer
+        assert pipeline is not None
+        observer.tool_open = pipeline.tool_open
+        observer.progressed |= pipeline.progressed
+        pipeline.progressed = False
+        self.done = observer.closed = pipeline.done
+        self.fault = self._context.failure
+        data = encode_frames(frames)
+        if data and self.fault is None:
+            self._frames.begun = True
+        return data
+
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def heartbeat(self) -> bytes:
@@ -170,11 +218,16 @@ class Passthrough:
         Once an event had an id, a comment has no blank line, and so is a part of the next event: OpenAI's Python SDK
         takes a blank line without data for an event then, and fails on it.
         """
+        if self._pipeline is not None:
+            return self._pipeline.heartbeat()
         data = self.observer.heartbeat()
         return data[:-1] if self._frames.numbered and data == COMMENT else data
 
     def finish(self) -> bytes:
         """Return the rest, and the dialect's error if the stream was not complete."""
+        return self._finish() if self._pipeline is None else self._translated(self._pipeline.finish())
+
+    def _finish(self) -> bytes:
         self.done = True
         if self._document is not None:
             written, failure = self._frames.replay(bytes(self._document))
@@ -192,6 +245,11 @@ class Passthrough:
             elif frame.data and not (frame.bare and is_ignored(frame.data)):
                 edits: list[Edit] = []
                 fault = self._frames.observe_frame(frame, 0, len(held), len(held), edits)
+                if observer.odd:
+                    passed = self._translate(self._frames.take_held() + ended(held))
+                    if not self.done and self._pipeline is not None:
+                        passed += self._translated(self._pipeline.finish())
+                    return passed
                 if fault is not None and observer.fault is None:
                     return self.error(fault)
                 held = with_edits(held, edits)
@@ -231,6 +289,8 @@ class Passthrough:
         """End the stream in an error, and return its last frame; nothing if it has ended."""
         if self.done or self.fault is not None:
             return b""
+        if self._pipeline is not None:
+            return self._translated(self._pipeline.fail(failure))
         self.done = True
         return self.error(self._client.without_secrets(failure))
 
@@ -238,6 +298,8 @@ class Passthrough:
 
     def report(self) -> None:
         """Record in the reply's context what was observed: the token counts, the error, the first violation."""
+        if self._pipeline is not None:
+            return
         observer, context = self.observer, self._context
         self.report_usage()
         failure = observer.failure or self.fault
@@ -252,7 +314,7 @@ class Passthrough:
         A count of the output that came before its end is dropped if twice as much has passed since: some servers send
         the first count only.
         """
-        if self.replayed:
+        if self.replayed or self._pipeline is not None:
             return
         observer, context, usage = self.observer, self._context, self.observer.usage
         context.output_text = length = max(observer.written, self._frames.deltas * CHARACTERS)

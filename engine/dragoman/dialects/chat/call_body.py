@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import UpstreamProtocolError
 
-_KINDS = ("function", "custom")
+CALL_TYPES: Final = ("function", "custom", "", None)
+"""The types of the calls that are read. Many fragments have none."""
 _NOTHING: Json = {}
 
 
@@ -18,7 +19,7 @@ def call_body(call: Json) -> tuple[bool, Json]:
     The object is empty if the call has no such member. Raises UpstreamProtocolError for a call of any other type.
     """
     kind = call.get("type")
-    if kind and kind not in _KINDS:
+    if kind not in CALL_TYPES:
         raise UpstreamProtocolError(f"upstream sent a tool call of type {kind!r}, which was not requested")
     function, custom = call.get("function"), call.get("custom")
     if custom and not is_empty(custom) and (kind != "function" or is_empty(function)):

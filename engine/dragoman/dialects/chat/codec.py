@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.extra_content import sign_history
 from dragoman.dialects.chat.reply.read import read_reply
@@ -20,6 +22,10 @@ from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.grammar.chat import ChatGrammar
+
+
+def _several(body: Any) -> bool:
+    return body.get("n") not in (None, 1)
 
 
 def _grammar(context: ReplyContext) -> ChatGrammar:
@@ -49,5 +55,6 @@ CODEC = Codec(
     check_end=check_end,
     sign_history=sign_history,
     request_usage=request_usage,
+    several=_several,
     usage_remover=UsageRemover,
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.canonical.events import RefusalInfo, StopReason, Usage
+from dragoman.canonical.events import CUTS, RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.shared.json_fields import count_of, read_count, read_counts
 from dragoman.dialects.shared.service_report import ONLY_IN_RECEIPT
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
-from dragoman.errors import Path
+from dragoman.errors import Path, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
 
 DIALECT: Final = "messages"
@@ -52,6 +52,14 @@ def read_stop(native: str | None) -> StopReason | None:
     if not native:
         return None
     return _READ_STOP.get(native) or read_stop_word(native, "stop_reason")
+
+
+def is_cut(native: Any) -> bool:
+    """True for a `stop_reason` that leaves the last block unfinished."""
+    try:
+        return type(native) is str and read_stop(native) in CUTS
+    except UpstreamStatusError:
+        return False
 
 
 def check_end(reply: Json) -> None:

@@ -22,6 +22,7 @@ from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.read import read_error_event, read_error_payload, reply_object, unwrapped
 from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import DragomanError, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.frame_scanner import USUAL_FRAME, frame_end, parse_frame, with_line_feeds, without_empty_lines
@@ -45,7 +46,7 @@ class StreamReader:
     them without parsing their JSON. Any other frame drops the template, as it may change what a delta means.
     """
 
-    __slots__ = ("_on_run", "_templates", "context", "done")
+    __slots__ = ("_event_line", "_on_run", "_templates", "context", "done")
 
     dialect: ClassVar[Dialect]
     volatile: ClassVar[VaryingKeys] = VaryingKeys()
@@ -56,6 +57,8 @@ class StreamReader:
         self.done = False
         self._templates = TemplateCache(self.volatile)
         self._on_run: RunCallback | None = None
+        self._event_line: bytes | str = ""
+        """The event line of the last frame that was read, or its name."""
 
     def feed(self, frames: FrameBatch, /) -> list[Event]:
         """Return the events of the frames. Errors are `Error` events; nothing is raised."""
@@ -94,6 +97,7 @@ class StreamReader:
             elif frame.bare or frame.event == "error":
                 self._read_error(frame, out)
             else:
+                self._event_line = frame.event
                 self.read(frame.data, out)
         except DragomanError as error:
             # An incomplete frame at the end of the stream is ignored; `finish` handles the end.
@@ -140,6 +144,7 @@ class StreamReader:
             at, payload = usual.end(), usual[2]
             before = len(out)
             learning = templates.fruitless >= 0
+            self._event_line = usual[1]
             try:
                 self.read(payload, out)
             except DragomanError as error:
@@ -170,6 +175,16 @@ class StreamReader:
         """End the stream with an error."""
         out.append(Error(error.failure))
         self.done = True
+
+    def event_name(self) -> str:
+        """Return the name in the event line of the frame that is read, and record that its data lacked it."""
+        line = self._event_line
+        name = line if type(line) is str else line.decode("utf-8", "replace").partition(":")[2].strip()  # type: ignore[union-attr]
+        if name:
+            self.context.losses.add_once(
+                LossCode.REPLY_REPAIRED, "type", "an event had its type in its event line only"
+            )
+        return name
 
     def payload(self, data: bytes) -> Any:
         """Return a frame's JSON if orjson did not parse it: None for empty data.

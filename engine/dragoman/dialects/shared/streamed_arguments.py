@@ -182,10 +182,9 @@ class Arguments:
 
     def ends_whole(self) -> bool:
         """True if the arguments, all of which have arrived, are a JSON object. They are parsed once."""
-        if self._verdict is None:
-            text = self.text()
-            self._verdict = bool(text) and parse_object(text) is not None
-        return self._verdict
+        if self._verdict is None and (text := self.text()) and parse_object(text) is not None:
+            self._verdict = True
+        return self._verdict is True
 
     def _scan(self) -> None:
         text = "".join(self._pieces[self._scanned :])

@@ -143,7 +143,7 @@ def test_the_model_is_renamed_in_a_frame_of_several_lines() -> None:
 
 def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
     start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"up","usage":{}}}\n\n'
-    stop = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+    stop = b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
     stop += b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     stage = Passthrough(MessagesObserver(), ReplyContext("m"), JsonStringRewriter("client", ("message", "model")))
     assert play(stage, start + stop) == start.replace(b'"up"', b'"client"') + stop

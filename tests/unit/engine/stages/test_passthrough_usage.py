@@ -52,6 +52,8 @@ def responses(*events: tuple[str, dict[str, Any]]) -> bytes:
 def left(dialect: str, stream: bytes, size: int = 1 << 20) -> tuple[int | None, int | None, tuple[str, ...]]:
     """The counts when the client has left, and those which are estimates."""
     body = {"model": "m", "stream": True, **BODIES[dialect]}
+    if dialect == "chat" and b'"index": 1, "delta"' in stream:
+        body["n"] = 2
     translation = translate(direction(dialect, dialect), json.dumps(body).encode())
     machine = translation.stream_machine()
     for at in range(0, len(stream), size):
@@ -62,6 +64,7 @@ def left(dialect: str, stream: bytes, size: int = 1 << 20) -> tuple[int | None, 
     return counts.input_total, counts.output_total, estimated
 
 
+END = event("content_block_stop", index=0)
 FIRST = chat({"role": "assistant", "content": ""})
 CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": LONG}}
 ITEM = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
@@ -80,9 +83,9 @@ CASES = {
         {"index": at, "delta": {"content": LONG}, "finish_reason": None} for at in (0, 1)]}).encode())), 1000),
     "messages: long deltas": ("messages", messages(
         block(0, type="text", text=""), delta(0, type="text_delta", text=LONG) * 18), 9000),
-    "messages: a text in the start": ("messages", messages(block(0, type="text", text=LONG)), 500),
+    "messages: a text in the start": ("messages", messages(block(0, type="text", text=LONG), END), 500),
     "messages: a call in the start": ("messages", messages(
-        block(0, type="tool_use", id="t", name="f", input={"text": LONG})), 503),
+        block(0, type="tool_use", id="t", name="f", input={"text": LONG}), END), 503),
     "messages: thinking and a call": ("messages", messages(
         block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking=LONG),
         block(1, type="tool_use", id="t", name="f", input={}),

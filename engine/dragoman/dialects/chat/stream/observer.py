@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from dragoman.canonical.events import Usage
+from dragoman.canonical.events import CUTS, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
+from dragoman.dialects.chat.call_body import CALL_TYPES, call_body
 from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
 from dragoman.dialects.chat.reply_fields import BODY, note_service
 from dragoman.dialects.chat.stop_and_usage import READ_FINISH, read_finish_reason
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.shared.forwarded_calls import ForwardedCalls
 from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Failure
 from dragoman.stages.observer import Observer
@@ -19,11 +21,13 @@ from dragoman.tokens.reply_text import text_length
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 
+_HEAD: Final = ("id", "created", "model")
+
 
 class ChatObserver(Observer):
     """Watches a Chat stream with any number of choices: `complete` is True while none of them is open."""
 
-    __slots__ = ("_finished", "_open", "_totalled")
+    __slots__ = ("_before", "_calls", "_finished", "_head", "_open", "_shown", "_totalled")
 
     dialect = Dialect.CHAT
     varying_keys = ChatReader.volatile
@@ -36,6 +40,14 @@ class ChatObserver(Observer):
         """Indexes of the choices with a `finish_reason`."""
         self._totalled = False
         """True if the last chunk had token counts and no content, which shows that the reply is complete."""
+        self._head: Json | None = None
+        """The first chunk."""
+        self._shown = False
+        """True if there was a text."""
+        self._calls: ForwardedCalls | None = None
+        """The calls of the only choice. None before the first."""
+        self._before: list[bytes] | None = None
+        """The state before the frame that is held."""
 
     def observe(self, data: bytes, event: str) -> None:
         """Read one chunk, or `[DONE]`."""
@@ -51,10 +63,14 @@ class ChatObserver(Observer):
         """Read one chunk."""
         if is_error_frame(payload):
             return self.watch_error(payload, event)
+        self.on_run = None
         usage, choices = payload.get("usage"), payload.get("choices")
         if usage or not BODY.issuperset(payload) or (self.service is None and "service_tier" in payload):
             usage = self._count(payload) or usage
         if type(choices) is not list:
+            if type(choices) is dict and choices:
+                self.odd = True
+                return None
             if not (choices is None and usage):
                 return self.violation("a chunk without choices")
             choices = []
@@ -62,31 +78,10 @@ class ChatObserver(Observer):
             if type(choice) is not dict:
                 self.violation("a choice that is not an object")
                 continue
-            if "error" in choice and (error := choice["error"]):  # OpenRouter. SDKs read no error here.
-                return self.refuse(read_error_payload({"error": error}, Dialect.CHAT))
             if "usage" in choice:  # Kimi
                 usage = usage or self._count(payload)
-            index = choice.get("index")
-            if type(index) is not int:
-                self.violation("a choice without an index")
-                index = None
-            delta = choice.get("delta")
-            if not self._open and not self._finished and not delta and choice.get("message"):
-                self.whole = b""
-                return
-            if type(delta) is dict and delta:
-                self.progressed = True
-                self.tool_open |= bool(delta.get("tool_calls"))
-            if native := choice.get("finish_reason"):
-                if type(native) is not str or native not in READ_FINISH:
-                    self.check_stop(read_finish_reason, native)
-                self.tool_open = False
-                self._open.discard(index)
-                self._finished.add(index)
-            elif index not in self._finished:
-                self._open.add(index)
-            else:
-                self.violation("a chunk of a choice that had finished")
+            if not self._watch_choice(choice, payload):
+                return None
         self._totalled = bool(usage) and all(
             type(choice) is dict and is_empty(choice.get("delta")) for choice in choices
         )
@@ -96,8 +91,127 @@ class ChatObserver(Observer):
             self.sole_text = _sole_text(choices[0])
         if self.sole_text is not None:
             self.written += len(self.sole_text)
+            self._shown = self._shown or self.on_run is None
         else:
+            self._shown = True
             self.written += sum([_length(choice.get("delta")) for choice in choices if type(choice) is dict])
+
+    def _watch_choice(self, choice: Json, payload: Json) -> bool:
+        """Read a choice of a chunk. Return False if the chunk is not to be forwarded as it is."""
+        if "error" in choice and (error := choice["error"]):  # OpenRouter. SDKs read no error here.
+            self.refuse(read_error_payload({"error": error}, Dialect.CHAT))
+            return False
+        index = choice.get("index")
+        if type(index) is not int:
+            self.violation("a choice without an index")
+            index = None
+        delta = choice.get("delta")
+        if self._head is None:
+            if not delta and choice.get("message"):
+                self.whole = b""
+                return False
+            self._head = payload
+        if (index or (not delta and "message" in choice)) and not self.several and self._is_odd(choice, index):
+            self.odd = True
+            return False
+        if type(delta) is dict and delta:
+            self.progressed = True
+            if calls := delta.get("tool_calls"):
+                self.tool_open = True
+                if not self.several and not self._read_calls(calls):
+                    self.odd = True
+                    return False
+        native = choice.get("finish_reason")
+        if not native:
+            if index not in self._finished:
+                self._open.add(index)
+            else:
+                self.violation("a chunk of a choice that had finished")
+            return True
+        if self._calls is not None and not self._may_end(native):
+            self.odd = True
+            return False
+        if type(native) is not str or native not in READ_FINISH:
+            self.check_stop(read_finish_reason, native)
+        self.tool_open = False
+        self._open.discard(index)
+        self._finished.add(index)
+        return True
+
+    # --- what clients would misread --------------------------------------------------------------------------------
+
+    def _is_odd(self, choice: Json, index: object) -> bool:
+        """True for a choice that was not requested, and for a message in place of a delta that is not known."""
+        message = choice.get("message")
+        return (
+            bool(index)
+            or (type(message) is dict and not self._shown and bool(message.get("content")))
+            or (type(message) is dict and self._calls is None and bool(message.get("tool_calls")))
+        )
+
+    def _read_calls(self, fragments: Any) -> bool:
+        """Record the fragments of calls. Return False if clients would misread them.
+
+        They join the texts of all fragments by index, ids and names too, and parse the arguments as one JSON object.
+        """
+        if type(fragments) is not list:
+            return False
+        calls = self._calls
+        if calls is None:
+            calls = self._calls = ForwardedCalls()
+        if calls.lost:
+            return True
+        if any(_is_empty_object(fragment) for fragment in fragments):
+            self._before = self.so_far()
+        for fragment in fragments:
+            if not fragment:
+                continue
+            if type(fragment) is not dict or type(key := fragment.get("index")) is not int:
+                return False
+            if fragment.get("type") not in CALL_TYPES:  # clients read what they know
+                calls.lost = True
+                return True
+            custom, body = call_body(fragment)
+            call_id, name = fragment.get("id"), body.get("name")
+            if key not in calls.by_key:
+                if key != len(calls.by_key) or not calls.start(key, call_id, name, custom=custom):
+                    return False
+            elif call_id or name:
+                return False
+            verdict = calls.add(key, body.get("input" if custom else "arguments"))
+            if verdict == "odd":
+                return False
+            self.holds |= verdict == "unsure"
+            self.on_run = calls.by_key[key].arguments.add_all
+        return True
+
+    def _may_end(self, native: object) -> bool:
+        """True unless the reply is complete and a call is not whole. Clients run calls at the `finish_reason`."""
+        calls = self._calls
+        assert calls is not None
+        if calls.lost or calls.are_whole():
+            return True
+        return type(native) is not str or READ_FINISH.get(native) in CUTS
+
+    def so_far(self) -> list[bytes]:
+        """See `Observer.so_far`."""
+        if self._before is not None:
+            return self._before
+        if self._head is None:
+            return []
+        deltas: list[Json] = [{"role": "assistant", "content": "." if self._shown else ""}]
+        for index, call in self._calls.by_key.items() if self._calls is not None else ():
+            key, text = ("custom", "input") if call.custom else ("function", "arguments")
+            body = {"name": call.name, text: call.arguments.text()}
+            deltas.append({"tool_calls": [{"index": index, "id": call.id, "type": key, key: body}]})
+        head = {key: self._head.get(key) for key in _HEAD}
+        return [dumps({**head, "choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
+
+    def settle(self) -> None:
+        """See `Observer.settle`."""
+        self._before = None
+
+    # --- the rest --------------------------------------------------------------------------------------------------
 
     def _count(self, payload: Json) -> Usage | None:
         """Note what a chunk states about the service, and return its token counts, wherever they are."""
@@ -114,6 +228,13 @@ class ChatObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Return the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
+
+
+def _is_empty_object(fragment: Any) -> bool:
+    """True for the fragment of a call whose arguments are an empty object, which may come before the real one."""
+    body = fragment.get("function") if type(fragment) is dict else None
+    text = body.get("arguments") if type(body) is dict else None
+    return type(text) is str and text.strip() == "{}"
 
 
 def _sole_text(choice: Json) -> str | None:

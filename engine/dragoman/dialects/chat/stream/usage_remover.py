@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dragoman.reply_context import ReplyContext
+from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.observer import Observer
 from dragoman.stages.passthrough import Passthrough, no_replay
 from dragoman.wire.frame_scanner import FRAME, data_of, with_data
@@ -34,8 +35,9 @@ class UsageRemover(Passthrough):
         context: ReplyContext,
         renamer: JsonStringRewriter | None = None,
         replay: Callable[[bytes], bytes] = no_replay,
+        translator: Callable[[], ReplyPipeline] | None = None,
     ) -> None:
-        super().__init__(observer, context, renamer, replay)
+        super().__init__(observer, context, renamer, replay, translator)
         self._usual = b',"usage":null' + _END
         """The end of a chunk without counts, as this server writes it."""
         self._cut_in_line_end = False

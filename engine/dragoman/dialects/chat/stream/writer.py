@@ -117,7 +117,7 @@ class ChatWriter(StreamWriter):
         created = context.created if event.created is None else event.created
         self._head = (
             b'data: {"id":'
-            + dump_str(reply_id(event.id or context.request_id, "chatcmpl-"))
+            + dump_str(event.id if context.begun else reply_id(event.id or context.request_id, "chatcmpl-"))
             + b',"object":"chat.completion.chunk","created":%d,"model":' % created
             + dump_str(model)
             + b',"choices":'

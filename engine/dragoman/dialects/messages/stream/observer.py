@@ -7,8 +7,9 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.reply_fields import TEXT_KEYS, note_message
-from dragoman.dialects.messages.stop_and_usage import merge_counts, read_stop, read_usage, stated_usage
+from dragoman.dialects.messages.reply_fields import EVENTS, TEXT_KEYS, note_message
+from dragoman.dialects.messages.stop_and_usage import is_cut, merge_counts, read_stop, read_usage, stated_usage
+from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks, is_empty_object
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
@@ -23,7 +24,7 @@ class MessagesObserver(Observer):
     A `message_stop` inside an open tool call is a fault: clients would run the call with incomplete arguments.
     """
 
-    __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
+    __slots__ = ("_before", "_blocks", "_counts", "_ended_broken", "_head", "_started", "_stop_reason", "_stopped")
 
     dialect = Dialect.MESSAGES
 
@@ -32,15 +33,25 @@ class MessagesObserver(Observer):
         self._started = self._stopped = False
         self._counts: Json = {}
         """The upstream's counts so far."""
-        self._open: set[object] = set()
-        """Indexes of the open blocks."""
-        self._calls: set[object] | None = None
-        """Indexes of the open blocks that are calls."""
+        self._stop_reason: object = None
+        self._head: Json = {}
+        """Id and model of the message."""
+        self._blocks = ForwardedBlocks()
+        self._before: list[bytes] | None = None
+        """The state before the frame that is held."""
+        self._ended_broken = False
+        """True if the last frame ended a call that is not whole: the next one must report that the reply was cut."""
 
     def observe(self, data: bytes, event: str) -> None:
-        """Observe one event. `[DONE]`, which some servers send although Messages does not have it, is ignored."""
+        """Observe one event.
+
+        `[DONE]`, which some servers send although Messages does not have it, is ignored before a stop reason. After it,
+        it stands for `message_stop`.
+        """
+        self.on_run = None
         if data == b"[DONE]" and not self.closed:
             self.sole_text = None
+            self.odd = self._stopped or self._ended_broken
             return
         super().observe(data, event)
 
@@ -49,13 +60,25 @@ class MessagesObserver(Observer):
         name, index = payload.get("type"), payload.get("index")
         if type(index) is not int:
             index = None
+        if type(name) is not str:
+            name = None
         if name == "message" and not self._started:
             self.whole = b""
+            return
+        if self._ended_broken:
+            if not self._is_cut(name, payload):
+                self.odd = True
+                return
+            self._ended_broken = False
+        if event != name and not (event and name) and (event or name) in EVENTS:
+            self.odd = True  # clients read the one, and find the other in the data
             return
         if event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
             self._delta(index, payload.get("delta"), sole=event == name)
+        elif name == "message_start" and self._started:
+            self.odd = True
         elif name == "message_start":
             self._start(payload.get("message"))
         elif name == "content_block_start":
@@ -70,14 +93,41 @@ class MessagesObserver(Observer):
         elif name == "error" or reports_error(payload):
             self.watch_error(payload, event)
 
+    # --- what clients would misread --------------------------------------------------------------------------------
+
+    def so_far(self) -> list[bytes]:
+        """See `Observer.so_far`."""
+        if self._before is not None:
+            return self._before
+        if not self._started:
+            return []
+        message = {**self._head, "usage": self._counts, "content": []}
+        events: list[Json] = [{"type": "message_start", "message": message}, *self._blocks.events()]
+        if self._stopped:
+            events.append({"type": "message_delta", "delta": {"stop_reason": self._stop_reason}, "usage": self._counts})
+        return [dumps(event) for event in events]
+
+    def _is_cut(self, name: str | None, payload: Json) -> bool:
+        """True for a `message_delta` that reports that the reply was cut."""
+        delta = payload.get("delta")
+        return name == "message_delta" and type(delta) is dict and is_cut(delta.get("stop_reason"))
+
+    def settle(self) -> None:
+        """See `Observer.settle`."""
+        self._before = None
+
+    # --- the rest --------------------------------------------------------------------------------------------------
+
     def _start(self, message: object) -> None:
-        if self._started:
-            self.violation("message_start twice")
         self._started = True
         if type(message) is not dict:
             return
         if message.get("content") and message.get("stop_reason"):
             self.whole = dumps(message)
+            return
+        self._head = {"id": message.get("id"), "model": message.get("model")}
+        if message.get("content"):
+            self._started, self.odd = False, True
             return
         note_message(message, self)
         usage = message.get("usage")
@@ -85,50 +135,61 @@ class MessagesObserver(Observer):
             self._count({**usage, "output_tokens": None})  # its count of the output is not final
 
     def _start_block(self, index: int | None, block: object) -> None:
-        if index in self._open:
-            self.violation("a block started twice")
-        self._open.add(index)
-        if type(block) is not dict:
-            return
-        given = block.get("input")  # some servers send a whole call at once
-        self._count_text(block.get("text") or block.get("thinking") or (dumps(given) if given else None))
-        if block.get("type") == "tool_use":
-            self._calls = self._calls or set()
-            self._calls.add(index)
+        if not self._blocks.start(index, block):
+            self.odd = True
+        elif index in self._blocks.open_calls:
             self.tool_open = self.progressed = True
 
     def _delta(self, index: int | None, delta: object, *, sole: bool) -> None:
         """Observe a delta. With `sole`, its text is the only effect of the event."""
+        blocks = self._blocks
+        if index is None or index not in blocks.open:
+            self.odd = True
+            return
+        if index in blocks.open_calls:
+            if is_empty_object(delta):
+                self._before = self.so_far()
+            self.on_run = blocks.on_run(index)
+        verdict = blocks.delta(index, delta)
+        if verdict == "odd":
+            self.odd = True
+            return
+        self.holds = verdict == "unsure"
         self.progressed = True
         text = delta.get(TEXT_KEYS.get(str(delta.get("type")), "")) if type(delta) is dict else None
-        self._count_text(text)
-        if index not in self._open:
-            self.violation("a delta of a block that is not open")
-        elif sole and type(delta) is dict and len(delta) == 2:
+        if type(text) is str:
+            self.written += len(text)
+        if sole and type(delta) is dict and len(delta) == 2:
             self.sole_text = text
 
     def _stop_block(self, index: int | None) -> None:
-        if index not in self._open:
-            self.violation("a stop of a block that is not open")
-        self._open.discard(index)
-        if self._calls:
-            self._calls.discard(index)
-            self.tool_open = len(self._calls) > 0
+        blocks = self._blocks
+        if index is None or index not in blocks.open:
+            self.odd = True
+            return
+        if not blocks.is_whole(index):
+            self._before = self.so_far()
+            self._ended_broken = self.holds = True
+        blocks.stop(index)
+        self.tool_open = len(blocks.open_calls) > 0
 
     def _message_delta(self, event: Json) -> None:
         self._count(event.get("usage"))
         note_message(event, self)
         delta = event.get("delta")
         if type(delta) is dict and (native := delta.get("stop_reason")):
+            if self._blocks.open:
+                self.odd = True
+                return
             self.check_stop(read_stop, native)
-            self._stopped = True
+            self._stopped, self._stop_reason = True, native
         self.counted |= self._stopped
 
     def _stop(self) -> None:
-        if self._open or not self._started:
+        if self._blocks.open or not self._started:
             self.violation("message_stop out of place")
         self.closed = True
-        if self._calls:
+        if self._blocks.open_calls:
             self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
         elif not self._stopped:
             self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
@@ -140,12 +201,9 @@ class MessagesObserver(Observer):
             merge_counts(self._counts, usage)
             self.usage = read_usage(self._counts)
 
-    def _count_text(self, text: object) -> None:
-        self.written += len(text) if isinstance(text, str | bytes) else 0
-
     def omitted_terminal(self) -> Frame | None:
         """Return the `message_stop` that a lenient profile's upstream left out after a stop reason, else None."""
-        return _STOP if self.lenient and self._stopped and not self._open else None
+        return _STOP if self.lenient and self._stopped and not self._blocks.open else None
 
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Return whether the SDKs read this error: they pick events by the event line."""

@@ -96,6 +96,8 @@ class MessagesReader(StreamReader):
         if type(event) is not dict:
             return self.read_other(event, out)
         name = event.get("type")
+        if name is None:
+            name = self.event_name()
         if not EVENT.issuperset(event) and type(name) is str and name in EVENTS:
             read_extras(event, EVENT, (name,), self.context)
         if name == "content_block_delta":

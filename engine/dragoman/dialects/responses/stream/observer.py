@@ -137,6 +137,9 @@ class ResponsesObserver(Observer):
             if self._echo is None and type(payload.get("output")) is list:
                 self.whole = b""
                 return None
+            if self._echo is None and event:
+                self.odd = True
+                return None
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")

@@ -104,7 +104,7 @@ class ResponsesReader(StreamReader):
             return self.read_other(event, out)
         name = event.get("type")
         if type(name) is not str:
-            name = ""
+            name = self._other_name(event, name)
         if not EVENT.issuperset(event) and name in _STARTS and name != "error":
             unknown_of_event(event, name, self.context.losses)
         handler = _find_handler(name)
@@ -134,6 +134,13 @@ class ResponsesReader(StreamReader):
             self.read_whole(event, out)
         elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
+
+    def _other_name(self, event: Json, name: object) -> str:
+        """Return the name of an event without a type in its data, which gets it; "" if its line has none either."""
+        if name is not None or not event or reports_error(event) or not (stated := self.event_name()):
+            return ""
+        event["type"] = stated
+        return stated
 
     def read_reply(self, payload: Json) -> Reply:
         """See `StreamReader.read_reply`."""

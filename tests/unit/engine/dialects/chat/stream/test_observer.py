@@ -28,7 +28,9 @@ def piece(index: int = 0, finish: str | None = None, **extra: Any) -> dict[str, 
 
 
 def test_chat_takes_several_choices_and_is_complete_when_all_have_finished() -> None:
-    observer = watch(ChatObserver(), piece(0), piece(1), piece(0, "stop"))
+    observer = ChatObserver()
+    observer.several = True
+    watch(observer, piece(0), piece(1), piece(0, "stop"))
     assert not observer.complete
     watch(observer, piece(1, "length"))
     assert (observer.complete, observer.closed, observer.violations) == (True, False, [])
@@ -45,7 +47,9 @@ def test_T27_chat_stays_complete_when_chunks_follow_the_finish() -> None:
 
 @pytest.mark.parametrize("before", [[], [piece(0)], [piece(0, "stop"), piece(1)]])
 def test_T27_chat_done_before_every_finish_closes_without_completing(before: list[Any]) -> None:
-    observer = watch(ChatObserver(), *before, "[DONE]")
+    observer = ChatObserver()
+    observer.several = True
+    watch(observer, *before, "[DONE]")
     assert (observer.complete, observer.closed) == (False, True)
     assert observer.violations == ["[DONE] before every choice had finished"]
 

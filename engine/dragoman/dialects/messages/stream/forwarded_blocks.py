@@ -1,0 +1,108 @@
+"""The blocks of a Messages stream that is forwarded, and whether its clients read them as they were meant."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.messages.reply_fields import TEXT_KEYS
+from dragoman.dialects.shared.forwarded_calls import ForwardedCalls, Verdict
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.wire.delta_template import RunCallback
+
+_DELTAS: Final = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
+"""Type of a block → type of the deltas of its text."""
+_START: Final[dict[str, Json]] = {
+    "text": {"type": "text", "text": ""},
+    "thinking": {"type": "thinking", "thinking": ""},
+    "": {"type": "redacted_thinking", "data": ""},
+}
+"""The starts of blocks that stand for those that were forwarded."""
+
+
+class ForwardedBlocks:
+    """The blocks of one stream. Clients take them to count from 0."""
+
+    __slots__ = ("_calls", "_types", "open", "open_calls")
+
+    def __init__(self) -> None:
+        self._types: list[str] = []
+        """The types of the blocks; "" for those of other types than `_DELTAS` has."""
+        self.open: set[int] = set()
+        """The indexes of the open blocks."""
+        self.open_calls: set[int] = set()
+        """The indexes of those that are calls."""
+        self._calls: ForwardedCalls | None = None
+        """None before the first call."""
+
+    def start(self, index: int | None, block: Any) -> bool:
+        """Record a start. Return False if clients would misread it."""
+        if type(block) is not dict or index != len(self._types) or len(self._types) >= DEFAULT_LIMITS.blocks:
+            return False
+        kind = block.get("type")
+        if kind == "tool_use":
+            if self._calls is None:
+                self._calls = ForwardedCalls()
+            if block.get("input") or not self._calls.start(index, block.get("id"), block.get("name")):
+                return False
+            self.open_calls.add(index)
+        elif kind in _DELTAS and block.get(kind):
+            return False  # some clients begin with an empty text
+        self._types.append(kind if type(kind) is str and kind in _DELTAS else "")
+        self.open.add(index)
+        return True
+
+    def delta(self, index: int, delta: Any) -> Verdict:
+        """Record a delta of an open block."""
+        kind = self._types[index]
+        if not kind:
+            return "plain"
+        form = delta.get("type") if type(delta) is dict else None
+        if form != _DELTAS[kind]:
+            return "odd" if form in TEXT_KEYS else "plain"
+        text = delta.get(TEXT_KEYS[form])
+        if kind == "tool_use" and self._calls is not None:
+            return "plain" if self._calls.lost else "odd" if text is None else self._calls.add(index, text)
+        return "plain" if type(text) is str else "odd"
+
+    def on_run(self, index: int) -> RunCallback | None:
+        """See `Observer.on_run`, for the block."""
+        if self._types[index] != "tool_use" or self._calls is None or self._calls.lost:
+            return None
+        return self._calls.by_key[index].arguments.add_all
+
+    def is_whole(self, index: int) -> bool:
+        """True unless an open block is a call whose arguments are not whole."""
+        if index not in self.open_calls or self._calls is None or self._calls.lost:
+            return True
+        call = self._calls.by_key[index]
+        return call.arguments.is_blank() or call.is_whole()
+
+    def stop(self, index: int) -> None:
+        """Record the end of an open block."""
+        self.open.discard(index)
+        self.open_calls.discard(index)
+
+    def events(self) -> list[Json]:
+        """Return events that bring a reader to the state of these blocks."""
+        events: list[Json] = []
+        for index, kind in enumerate(self._types):
+            block = _START.get(kind)
+            if block is None and self._calls is not None:
+                call = self._calls.by_key[index]
+                block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+            events.append({"type": "content_block_start", "index": index, "content_block": block})
+            if kind:
+                calls = self._calls if kind == "tool_use" else None
+                text = calls.by_key[index].arguments.text() if calls is not None else "."
+                delta = {"type": (form := _DELTAS[kind]), TEXT_KEYS[form]: text}
+                events.append({"type": "content_block_delta", "index": index, "delta": delta})
+            if index not in self.open:
+                events.append({"type": "content_block_stop", "index": index})
+        return events
+
+
+def is_empty_object(delta: Any) -> bool:
+    """True for a delta whose arguments are an empty object, which may come before the real one."""
+    text = delta.get("partial_json") if type(delta) is dict else None
+    return type(text) is str and text.strip() == "{}"

@@ -1,0 +1,85 @@
+"""The blocks of a forwarded Messages stream."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.events import Event
+from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks, is_empty_object
+from dragoman.dialects.messages.stream.reader import MessagesReader
+from dragoman.reply_context import ReplyContext
+
+TEXT = {"type": "text", "text": ""}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
+
+
+@pytest.mark.parametrize(
+    ("index", "block"),
+    [
+        (1, TEXT),
+        (None, TEXT),
+        (0, None),
+        (0, {"type": "text", "text": "Hi"}),
+        (0, {**CALL, "input": {"f": 1}}),
+        (0, {**CALL, "id": ""}),
+        (0, {**CALL, "name": None}),
+    ],
+)
+def test_starts_that_clients_would_misread(index: Any, block: Any) -> None:
+    assert not ForwardedBlocks().start(index, block)
+
+
+@pytest.mark.parametrize(
+    ("delta", "verdict"),
+    [
+        ({"type": "text_delta", "text": "Hi"}, "plain"),
+        ({"type": "text_delta", "text": None}, "odd"),
+        ({"type": "thinking_delta", "thinking": "Hm"}, "odd"),
+        ({"type": "citations_delta", "citation": {}}, "plain"),
+        ({"type": "novel_delta"}, "plain"),
+    ],
+)
+def test_deltas_of_a_text(delta: Any, verdict: str) -> None:
+    blocks = ForwardedBlocks()
+    assert blocks.start(0, TEXT)
+    assert blocks.delta(0, delta) == verdict
+    assert blocks.on_run(0) is None
+
+
+def test_a_call_ends_with_whole_arguments() -> None:
+    blocks = ForwardedBlocks()
+    assert blocks.start(0, CALL)
+    assert blocks.is_whole(0)
+    blocks.stop(0)
+    assert blocks.start(1, {**CALL, "id": "toolu_2"})
+    take = blocks.on_run(1)
+    assert take is not None
+    assert take('{"f"', ['{"f"'])
+    assert not blocks.is_whole(1)
+    assert blocks.delta(1, {"type": "input_json_delta", "partial_json": ":1}"}) == "plain"
+    assert blocks.is_whole(1)
+    blocks.stop(1)
+    assert blocks.open == blocks.open_calls == set()
+
+
+def test_a_reader_takes_the_place_of_the_client() -> None:
+    """The events that stand for the blocks are read without a repair, and leave the same ones open."""
+    blocks = ForwardedBlocks()
+    for index, block in enumerate(({"type": "thinking", "thinking": ""}, {"type": "server_tool_use"}, CALL)):
+        assert blocks.start(index, block)
+        if index < 2:
+            blocks.stop(index)
+    reader, out = MessagesReader(context := ReplyContext("m")), list[Event]()
+    for event in ({"type": "message_start", "message": {}}, *blocks.events()):
+        reader.read(json.dumps(event).encode(), out)
+    assert "blocks=3 open=1 calls=1" in repr(reader)
+    assert context.losses.rows == []
+
+
+def test_an_empty_object_may_come_before_the_arguments() -> None:
+    assert is_empty_object({"partial_json": " {}"})
+    assert not is_empty_object({"partial_json": "{"})
+    assert not is_empty_object(None)
