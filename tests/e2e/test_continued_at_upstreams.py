@@ -175,11 +175,11 @@ async def test_after_a_fallback_the_second_provider_is_the_issuer() -> None:
 
 
 async def test_an_unknown_response_goes_where_it_went_before() -> None:
-    """The first provider refuses it; a refusal is no reason for another attempt."""
+    """No provider has it. The first one refuses it; a refusal is no reason for another attempt."""
     async with scene(*two(), priorities=[1, 2]) as it:
         assert await it.ask("more", previous_response_id="resp_of_yesterday") == (400, "previous_response_not_found")
         assert [len(each.asked) for each in it.upstreams] == [1, 0]
-        it.upstreams[0].fails[:] = [500]
+        it.upstreams[0].fails[:] = [500, 500]  # it does not answer whether it has it
         assert (await it.ask("more", previous_response_id="resp_of_yesterday"))[0] == 400
         assert [len(each.asked) for each in it.upstreams] == [2, 1]
 

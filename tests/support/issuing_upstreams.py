@@ -34,6 +34,7 @@ class IssuingUpstream:
         self.app.router.add_delete(one, self._about)
         self.app.router.add_post(f"{one}/cancel", self._about)
         self.app.router.add_get(f"{one}/input_items", self._about)
+        self.app.router.add_get("/v1/conversations/{id}", self._conversation)
         self.requests: list[tuple[str, str, str]] = []
         """Of those about responses: method, path with query, and key."""
 
@@ -78,6 +79,12 @@ class IssuingUpstream:
             return web.Response(body=frames, content_type="text/event-stream")
         status = "cancelled" if request.path.endswith("/cancel") else "completed"
         return web.json_response(response(status, [message("Hi")], id=response_id))
+
+    async def _conversation(self, request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        if ("", name) not in self._known:
+            return _error(404, "not_found", f"Conversation with id '{name}' not found.")
+        return web.json_response({"id": name, "object": "conversation", "created_at": 1, "metadata": {}})
 
     async def _count(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -97,6 +97,7 @@ SERVER_LAYERS = (
     ("dragoman_server.scope",),
     (
         "dragoman_server.proxy.attached.attached_calls",
+        "dragoman_server.proxy.issuer_search",
         "dragoman_server.proxy.refusal",
         "dragoman_server.proxy.upstream_runs",
     ),

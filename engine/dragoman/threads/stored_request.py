@@ -183,10 +183,10 @@ def previous_not_found(previous: str) -> ClientRequestError:
     return error
 
 
-def response_not_found(node_id: str) -> DragomanError:
-    """Return the API's error for a response that is not stored, or not for this client."""
+def response_not_found(node_id: str, advice: str = "") -> DragomanError:
+    """Return the API's error for a response that is not stored, or not for this client. `advice` follows the text."""
     shown = node_id if is_response_id(node_id) else quote(node_id)
-    message = f"Response with id '{shown}' not found."
+    message = f"Response with id '{shown}' not found." + (f" {advice}" if advice else "")
     return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))
 
 

@@ -8,17 +8,22 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.gateway import STORED_DIALECT, ReplyOptions, forward
-from dragoman.threads import is_response_id
+from dragoman.threads import is_response_id, response_not_found
 from dragoman_server.config.provider import Provider
 from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.forwarded_reply import ForwardedReply
+from dragoman_server.proxy.issuer_search import find_provider, may_ask, stores_responses
 from dragoman_server.proxy.upstream_runs import WatchedEnd, book_end
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 
 _NOT_STREAMED: Final = ("", "false", "0")
+_ELSEWHERE: Final = (
+    "If a provider stores it, only the process that created it knows which one: configure [store], so that all "
+    "processes know it"
+)
 
 
 async def issuer_of_request(services: Services, request: web.Request, caller: Caller) -> Provider | None:
@@ -28,6 +33,24 @@ async def issuer_of_request(services: Services, request: web.Request, caller: Ca
     if is_response_id(response_id):
         issuer = await services.routing.issuers.look_up(caller.owner, response_id)
     return services.router.issuing_provider(issuer) if issuer is not None else None
+
+
+async def find_issuer(services: Services, request: web.Request, caller: Caller) -> Provider | None:
+    """Return the provider that has the response in the path, whose issuer is not known; None without one.
+
+    Raises DragomanError (404) if providers may have it, but must not be asked.
+    """
+    response_id = request.match_info.get("id", "")
+    known = services.routing.issuers
+    if not is_response_id(response_id) or known.find(caller.owner, response_id) is not None:
+        return None
+    issuers = services.router.issuers()
+    provider = await find_provider(services, caller.owner, response_id, request.headers, issuers)
+    if provider is None and known.shared is None:
+        storing = [each for _, each in issuers if stores_responses(each)]
+        if storing and not any(may_ask(services, each, caller.owner, request.headers) for each in storing):
+            raise response_not_found(response_id, _ELSEWHERE)
+    return provider
 
 
 async def forward_to_issuer(

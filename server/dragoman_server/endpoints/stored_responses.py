@@ -10,11 +10,12 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import ClientRequestError
+from dragoman import ClientRequestError, DragomanError
+from dragoman.errors import FailureKind
 from dragoman.gateway import STORED_DIALECT
 from dragoman.threads import ItemPage, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
-from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
+from dragoman_server.endpoints.issued_responses import find_issuer, forward_to_issuer, issuer_of_request
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.proxy.auth import Caller, owner_of
 from dragoman_server.proxy.background_run import BackgroundRun
@@ -65,9 +66,17 @@ class ResponsesEndpoints:
             provider = await issuer_of_request(services, request, caller)
             if provider is not None:
                 return await forward_to_issuer(services, request, caller, provider, request_id, what)
-            return stored_objects(request_id, request) if not services.responses.stores else None
+            if services.responses.stores:
+                return None
+            return await unknown(caller, request_id) or stored_objects(request_id, request)
 
-        return await respond(services, request, make, elsewhere=elsewhere)
+        async def unknown(caller: Caller, request_id: str) -> web.StreamResponse | None:
+            provider = await find_issuer(services, request, caller)
+            if provider is None:
+                return None
+            return await forward_to_issuer(services, request, caller, provider, request_id, what)
+
+        return await respond(services, request, make, elsewhere=elsewhere, unknown=unknown)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return a stored response, or one that runs in the background; with `stream`, its events."""
@@ -182,11 +191,12 @@ async def respond(
     *,
     owner: Callable[[web.Request, Caller], str] = _own,
     elsewhere: Callable[[Caller, str], Awaitable[web.StreamResponse | None]] | None = None,
+    unknown: Callable[[Caller, str], Awaitable[web.StreamResponse | None]] | None = None,
     content_type: str = "application/json",
 ) -> web.StreamResponse:
     """Return the bytes, or the response, that `make` returns, unless `elsewhere` returns a response.
 
-    An exception becomes its error response.
+    `unknown` may return one if `make` finds nothing. An exception becomes its error response.
     """
     request_id = services.new_id()
     try:
@@ -194,7 +204,14 @@ async def respond(
         await services.count(caller.key, STORED_DIALECT)
         if elsewhere is not None and (response := await elsewhere(caller, request_id)) is not None:
             return response
-        body = await make(owner(request, caller), request_id)
+        try:
+            body = await make(owner(request, caller), request_id)
+        except DragomanError as error:
+            if unknown is None or error.failure.kind is not FailureKind.NOT_FOUND:
+                raise
+            if (found := await unknown(caller, request_id)) is None:
+                raise
+            return found
     except Exception as error:
         return answer_without_receipt(request, STORED_DIALECT, error, request_id)
     if isinstance(body, web.StreamResponse):

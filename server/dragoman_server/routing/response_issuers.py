@@ -102,12 +102,6 @@ class ResponseIssuers:
                 self.add(owner, given, issuer)
         return issuer
 
-    async def learn(self, owner: bytes, payload: Mapping[str, object]) -> None:
-        """Find out who issued what a Responses request continues, if only another process knows it."""
-        given = _continued(payload)
-        if given is not None:
-            await self.look_up(owner, given)
-
     async def share(self, owner: bytes, given: str, issuer: Issuer) -> None:
         """Let other processes know the issuer of a response or conversation."""
         if self.shared is not None:
@@ -119,7 +113,7 @@ class ResponseIssuers:
         The key that was used comes first. All candidates are returned, in their order, if the request continues
         nothing, if the issuer is not known, and if it is not among them.
         """
-        given = _continued(payload)
+        given = continued_by(payload)
         issuer = self.find(owner, given) if given is not None else None
         if issuer is None:
             return ranking
@@ -166,7 +160,7 @@ class ExpectedResponse:
             await self._issuers.share(self._owner, given, self.issuer)
 
 
-def _continued(payload: Mapping[str, object]) -> str | None:
+def continued_by(payload: Mapping[str, object]) -> str | None:
     """Return the id of the response or conversation that a request continues, or None."""
     given = payload.get("previous_response_id")
     if given is None:

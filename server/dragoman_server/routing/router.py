@@ -178,6 +178,14 @@ class Router:
             return None
         return dict(self._variants[issuer.provider]).get(issuer.key, provider)
 
+    def issuers(self) -> list[tuple[Issuer, Provider]]:
+        """Return each provider, with each of its keys, as an issuer of responses."""
+        found = []
+        for name, provider in self.config.providers.items():
+            for key, variant in self._variants[name] or [("", provider)]:
+                found.append((Issuer(name, provider.base_url, key), variant))
+        return found
+
     def resolve(self, model: str, client: Dialect) -> RoutedTarget:
         """Return the target of a model name that a client of the dialect `client` sent. Raises `UnknownModel`."""
         target = self._memo.get((model, client))

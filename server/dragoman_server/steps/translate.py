@@ -12,11 +12,13 @@ from dragoman_server.draft import Draft, StoredTurn
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.betas import NONE, betas_of
 from dragoman_server.proxy.configured_fields import with_fields
+from dragoman_server.proxy.issuer_search import learn_issuer
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.request_body import apply_header_overrides
 from dragoman_server.routing.client_pauses import party_of
-from dragoman_server.routing.plan import STICKY, Plan
+from dragoman_server.routing.plan import STICKY, Candidate, Plan
+from dragoman_server.routing.response_issuers import continued_by
 from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
@@ -42,10 +44,7 @@ async def translate_counted(scope: RequestScope, draft: Draft) -> Draft:
     """Translate a request whose tokens are counted: for the provider that has the response which it continues."""
     target = draft.target
     if target.plan is not None and scope.receipt.client.facts.stored:
-        issuers = scope.services.routing.issuers
-        if issuers.shared is not None:
-            await issuers.learn(scope.receipt.owner, draft.payload)
-        eligible = issuers.eligible([*target.plan.candidates], scope.receipt.owner, draft.payload)
+        eligible = await _eligible(scope, draft, [*target.plan.candidates])
         first = min(eligible, key=lambda each: each.priority)
         draft.target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
     return await translate_unsent(scope, draft)
@@ -63,9 +62,7 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
     routing.budget.count_request(owner)
     draft.ranking = ranking = routing.ranking(plan, draft.conversation)
     if receipt.client.facts.stored:
-        if (issuers := routing.issuers).shared is not None:
-            await issuers.learn(receipt.owner, draft.payload)
-        draft.ranking = ranking = issuers.eligible(ranking, receipt.owner, draft.payload)
+        draft.ranking = ranking = await _eligible(scope, draft, ranking)
     usable = routing.usable(ranking, party)
     if not usable:
         raise routing.unavailable(ranking, party)
@@ -88,6 +85,14 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
             return
     assert first is not None
     raise first
+
+
+async def _eligible(scope: RequestScope, draft: Draft, ranking: list[Candidate]) -> list[Candidate]:
+    """Return the candidates that may get a request of a client whose responses are stored."""
+    services, owner, payload = scope.services, scope.receipt.owner, draft.payload
+    if continued_by(payload) is not None:
+        await learn_issuer(services, owner, payload, draft.request.headers, ranking)
+    return services.routing.issuers.eligible(ranking, owner, payload)
 
 
 async def translate_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:

@@ -109,13 +109,15 @@ async def test_a_turn_of_a_websocket_is_read(state: StateOptions) -> None:
 
 @STORES
 async def test_one_that_is_not_stored_or_not_known_is_a_404(state: StateOptions) -> None:
+    """The only provider that may have it is asked."""
     async with scene(IssuingUpstream("east"), state=state) as it:
         made = await it.created(store=False)
         for unknown in (made, "resp_of_yesterday"):
             for call in (it.sdk.responses.retrieve, it.sdk.responses.delete, it.sdk.responses.cancel):
-                with pytest.raises(openai.NotFoundError):
+                with pytest.raises(openai.NotFoundError, match=f"Response with id '{unknown}' not found"):
                     await call(unknown)
-        assert it.asked == []
+        one = "/v1/responses/resp_of_yesterday"
+        assert [each[:2] for each in it.asked[3:]] == [("GET", one), ("DELETE", one), ("POST", f"{one}/cancel")]
 
 
 @STORES
