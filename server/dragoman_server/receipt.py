@@ -17,7 +17,7 @@ from dragoman.gateway import ServiceReport, Violation, quote, redact, short_repr
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.attempt_usage import AttemptUsage, with_attempts, with_input
-from dragoman_server.observability.exchange_record import Principal
+from dragoman_server.observability.exchange_record import RUNNING, Principal
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
@@ -173,6 +173,15 @@ class Receipt:
         if self.translation is not None:
             self.keep_facts(self.translation)
 
+    def complete_run(
+        self, ended: str, usage: Usage, estimated: Sequence[str], service: ServiceReport | None, duration: float
+    ) -> None:
+        """Record the end of a response that its upstream ran, `duration` seconds after the request arrived."""
+        self.runs_on, self.ended, self.duration = False, ended, duration
+        if self.facts is not None:
+            self.facts.usage, self.facts.estimated = usage, tuple(estimated)
+            self.facts.service = service or self.facts.service
+
     def keep_facts(self, translation: Translation) -> None:
         """Keep the facts of the translation, whose reply has ended. Only the first call has an effect."""
         if self.facts is None:
@@ -239,7 +248,7 @@ class Receipt:
             "model": self.model[:TEXT_MAX] if self.model else None,
             "upstream_model": None,
             "stream": None,
-            "ended": self.ended,
+            "ended": RUNNING if self.runs_on and self.ended != "open" else self.ended,
             "status": self.status,
             "error": self.error,
             "usage": None,
@@ -257,7 +266,7 @@ class Receipt:
             shown["upstream"], shown["stream"] = facts.upstream, facts.stream
             shown["upstream_model"] = facts.upstream_model
             if facts.usage is not None:
-                shown["usage"] = _counts(facts.usage, facts.estimated)
+                shown["usage"] = counts_shown(facts.usage, facts.estimated)
             if facts.service is not None:
                 shown["service"] = {name: value for name, value in asdict(facts.service).items() if value is not None}
             shown.update(facts.rest or {})
@@ -307,11 +316,14 @@ def _rest(translation: Translation) -> Json:
     return rest
 
 
-def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
+def counts_shown(usage: Usage, estimated: tuple[str, ...]) -> Json:
+    """Return the counts of a usage as a receipt shows them."""
     counts: Json = asdict(usage)
     del counts["other_models"]
     if others := usage.other_models:
-        counts["other_models"] = [{"model": model[:TEXT_MAX] or None, **_counts(part, ())} for model, part in others]
+        counts["other_models"] = [
+            {"model": model[:TEXT_MAX] or None, **counts_shown(part, ())} for model, part in others
+        ]
     if estimated:
         counts["estimated"] = estimated
     return counts

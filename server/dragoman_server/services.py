@@ -22,6 +22,7 @@ from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.response_state import ResponseState
+from dragoman_server.proxy.run_reports import RunReports
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.receipt import Ending
@@ -62,6 +63,8 @@ class Services:
     websockets: OpenWebSockets
     endings: tuple[Ending, ...]
     """The endings of every request: usage is booked and the hook `on_end` called, if either is needed; counters."""
+    runs: RunReports
+    """Reports the ends of responses that upstreams run."""
 
     @property
     def loaded(self) -> LoadedConfig:

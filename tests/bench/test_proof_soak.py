@@ -177,6 +177,11 @@ WRONG: dict[str, tuple[list[dict[str, Any]], int, str]] = {
     "one id twice": ([ROW, {**ROW, "model": "chat/sim-error-400+n2"}], 0, "two rows with the id a"),
     "other tokens": ([{**ROW, "output": 6}], 0, "output is 6, not 5"),
     "lost without a kill": ([LOST], 0, "no process was killed"),
+    "running, though its end was read": (
+        [{**ROW, "ended": "running"}],
+        0,
+        "running response, whose end its client has read",
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ output = 2.0
 
 [keys.alice]
 hash = "{hash}"
+admin = true
 daily_tokens = 1000000
 daily_cost = 1000
 
@@ -79,6 +81,25 @@ class Scene:
         async with self.session.get(f"{self.urls[at]}/v1/responses/{response_id}{query}") as reply:
             assert reply.status == 200, await reply.text()
             return await (reply.json() if not query else reply.text())
+
+    async def receipt(self, request_id: str, at: int) -> dict[str, Any]:
+        """The receipt of a request, as a gateway shows it."""
+        async with self.session.get(f"{self.urls[at]}/v1/dragoman/receipts/{request_id}") as reply:
+            found: dict[str, Any] = await reply.json()
+            assert reply.status in (200, 404), found
+            return found
+
+    async def tokens(self) -> dict[str, int]:
+        """The tokens that all gateways have counted, by kind."""
+        found: dict[str, int] = {}
+        for url in self.urls:
+            async with self.session.get(f"{url}/metrics") as reply:
+                assert reply.status == 200
+                for kind, number in re.findall(
+                    r'^dragoman_tokens_total\{.*kind="(\w+)"\} (\d+)$', await reply.text(), re.M
+                ):
+                    found[kind] = found.get(kind, 0) + int(number)
+        return found
 
     async def ends(self, response_id: str, at: int = -1) -> Any:
         """Poll a response to its end."""
@@ -210,6 +231,42 @@ async def test_each_way_to_an_end_books_it_once(kind: str, tmp_path: Path) -> No
         # One whose end is never read stays flagged.
         await it.started()
         await it.booked(completed=3, abandoned=1, running=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_receipts_and_counters_have_the_counts_of_the_end(kind: str, tmp_path: Path) -> None:
+    async with scene(kind, tmp_path, "jsonl" if kind in ("memory", "redis") else "sqlite") as it:
+        async with await it.begin() as reply:
+            request_id, begun = reply.headers["x-dragoman-request-id"], (await reply.json())["id"]
+        assert (await it.receipt(request_id, 0))["ended"] == "running"
+        assert (await it.tokens()).get("output", 0) == 0
+        given, made = counted(await it.ends(begun))
+
+        async def are_known() -> bool:
+            shown = [await it.receipt(request_id, at) for at in range(len(it.urls))]
+            usages = [each.get("usage") or {} for each in shown]
+            names = "input_total", "output_total", "estimated"
+            counts = [(each.get("ended"), *map(usage.get, names)) for each, usage in zip(shown, usages, strict=True)]
+            return counts == [("completed", given, made, None)] * len(it.urls)
+
+        await until_true(are_known, 30)
+        for url in it.urls:
+            async with it.session.get(f"{url}/v1/dragoman/receipts?limit=50") as reply:
+                rows = (await reply.json())["data"]
+            assert [row["ended"] for row in rows if row["request_id"] == request_id] == ["completed"]
+
+        # One whose own stream is read to its end, and read again: counted once.
+        async with await it.begin(stream=True) as reply:
+            last = json.loads((await reply.text()).strip().rpartition("data: ")[2])["response"]
+        await asyncio.gather(*(it.get(last["id"], number % 2 - 1) for number in range(6)))
+        total = given + counted(last)[0], made + counted(last)[1]
+
+        async def are_counted() -> bool:
+            tokens = await it.tokens()
+            assert tokens.get("input_estimated", 0) == 0
+            return (tokens.get("input"), tokens.get("output")) == total
+
+        await until_true(are_counted, 30)
 
 
 async def is_spent(it: Scene, tokens: int) -> bool:

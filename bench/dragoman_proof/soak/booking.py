@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman_proof.soak.calls import differences
+from dragoman_server.observability.exchange_record import RUNNING
 from dragoman_server.simulator.ledger import Ledger
 
 LOST = "lost"
@@ -32,11 +33,18 @@ class Booked:
     violations: list[str] = field(default_factory=list)
 
 
-def compare(rows: Iterable[dict[str, Any]], ledger: Ledger, broken: Mapping[str, int], cut: frozenset[str]) -> Booked:
+def compare(
+    rows: Iterable[dict[str, Any]],
+    ledger: Ledger,
+    broken: Mapping[str, int],
+    cut: frozenset[str],
+    failed: frozenset[str] = frozenset(),
+) -> Booked:
     """Compare the rows with the ledger, and with the requests that the broken upstreams received.
 
     `broken` has the number of requests that each model got there, `cut` the models of the calls that a kill may have
-    ended: only these may have a row `lost`.
+    ended: only these may have a row `lost`. `failed` has the models of calls whose client did not get the end: only
+    these and those of `cut` may have a row `running`.
     """
     booked, entries = Booked(), ledger.by_model()
     seen: Counter[str] = Counter()
@@ -53,6 +61,10 @@ def compare(rows: Iterable[dict[str, Any]], ledger: Ledger, broken: Mapping[str,
             booked.unsent += entry is None and model not in broken
             if model not in cut:
                 booked.violations.append(f"{model}: its row is lost, but no process was killed meanwhile")
+        elif row["ended"] == RUNNING:
+            if model in cut | failed:
+                continue
+            booked.violations.append(f"{model}: its row is that of a running response, whose end its client has read")
         elif model in cut and row["output"] is None:
             booked.killed += 1
         elif model.startswith("sim-"):

@@ -256,7 +256,7 @@ async def _against(folder: Path, url: str, faulty: Sequence[Faulty], ledger: Led
             run.violations += [f"logged: {line}" for line in gateway.errors]
     broken = dict(pair for each in faulty for pair in each.received())
     try:
-        run.booked = compare(read_rows(usage), ledger, broken, cut)
+        run.booked = compare(read_rows(usage), ledger, broken, cut, frozenset(each.model for each in failed))
     except (KeyError, TypeError, ValueError, OSError) as error:  # hours of samples must not be lost for it
         run.violations.append(f"the rows of usage cannot be compared: {error!r}")
     run.violations += run.booked.violations

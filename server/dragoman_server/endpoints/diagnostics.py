@@ -12,12 +12,13 @@ from dragoman import ClientRequestError, Dialect, DragomanError, Failure, builti
 from dragoman.errors import FailureKind
 from dragoman.gateway import CLIENT_DIALECTS, VENDOR_PROFILES, parse_body
 from dragoman.threads import StoreError
-from dragoman.wire import Json, json_dumps
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.draft import Draft
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.endpoints.hosts.stored_receipts import owner_of, unavailable
 from dragoman_server.endpoints.list_limit import read_limit
+from dragoman_server.observability.exchange_record import RUNNING
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX
 from dragoman_server.pipeline import explained, run_steps
@@ -82,18 +83,23 @@ class Diagnostics:
     async def _receipt(self, request: web.Request, caller: Caller) -> bytes:
         owner, request_id = caller.owner, request.match_info["request_id"]
         receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
-        if receipt is not None:
-            return receipt.json(self._gateway.host)
-        if siblings is not None and (found := await siblings.receipt(request_id, owner)) is not None:
-            return found
-        if (hosts := self._gateway.hosts) is not None:
+        found = receipt.json(self._gateway.host) if receipt is not None else None
+        if found is None and siblings is not None:
+            found = await siblings.receipt(request_id, owner)
+        hosts = self._gateway.hosts
+        # The end of a response that its upstream runs may have been read by another process.
+        if hosts is not None and (found is None or json_loads(found)["ended"] == RUNNING):
             try:
                 view = await hosts.receipt(request_id, owner_of(owner))
             except StoreError as error:
-                raise unavailable(error) from None
+                if found is None:
+                    raise unavailable(error) from None
+                view = None
             if view is not None:
                 return json_dumps(view["receipt"])
-        raise self._no_receipt(request_id)
+        if found is None:
+            raise self._no_receipt(request_id)
+        return found
 
     async def _receipts(self, request: web.Request, caller: Caller) -> bytes:
         most = read_limit(request.query.get("limit"), LIST_DEFAULT, LIST_MAX)
@@ -101,10 +107,11 @@ class Diagnostics:
         if siblings is not None:
             rows += await siblings.receipts(caller.owner, most)
         if (hosts := self._gateway.hosts) is not None:
-            known = {row["request_id"] for row in rows}
+            known = {row["request_id"]: row for row in rows if row["ended"] != RUNNING}
             with suppress(StoreError):  # those of this host are listed all the same
                 found = await hosts.receipts(owner_of(caller.owner), most)
-                rows += [row for row in found if row["request_id"] not in known]
+                elsewhere = {row["request_id"]: row for row in found if row["request_id"] not in known}
+                rows = [elsewhere.pop(row["request_id"], row) for row in rows] + [*elsewhere.values()]
         rows.sort(key=lambda row: row["created"], reverse=True)
         return json_dumps({"object": "list", "data": rows[:most]})
 

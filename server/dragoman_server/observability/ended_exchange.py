@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman import Dialect, Failure, LossCode, Usage
 from dragoman.gateway import ServiceReport, short_repr
 from dragoman_server.observability.attempt_usage import with_input
-from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
+from dragoman_server.observability.exchange_record import NOT_COMPLETE, RUNNING, ExchangeRecord
 from dragoman_server.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class EndedExchange:
         return ExchangeRecord(
             request_id=receipt.request_id,
             client=receipt.client,
-            ended=receipt.ended,
+            ended=RUNNING if receipt.runs_on else receipt.ended,
             status=receipt.status or 0,
             principal=receipt.principal,
             model=receipt.model,

@@ -13,6 +13,8 @@ from dragoman.gateway import ServiceReport, short_repr
 if TYPE_CHECKING:
     from decimal import Decimal
 
+RUNNING = "running"
+"""The end of an exchange whose upstream goes on with the response by itself, until a client reads its end."""
 NOT_COMPLETE = ("failed", "abandoned")
 """The ends of exchanges whose reply was not sent to its end."""
 
@@ -46,6 +48,9 @@ class ExchangeRecord(Generic[User_co]):
     - `refused`: the upstream returned an error status
     - `rejected`: the gateway returned an error, and no upstream is at fault
     - `abandoned`: the client disconnected
+    - `running`: the upstream goes on with the response in the background. Once a client reads its end, a second record
+      with the same `request_id` has another `ended` and the counts. It is of the process that has read the end, whose
+      `principal` has no `data` if that is another one
 
     `status` is the HTTP status that the client got, 499 if it got none. Fields that were not known when the exchange
     ended have no value: a request that is rejected for its key has no model.
@@ -101,5 +106,5 @@ class ExchangeRecord(Generic[User_co]):
 
     @property
     def partial(self) -> bool:
-        """True if `usage` has the counts of a reply that was not sent to its end."""
-        return self.usage is not None and self.ended in NOT_COMPLETE
+        """True if `usage` has the counts of a reply that was not sent to its end, or that goes on at its upstream."""
+        return self.usage is not None and self.ended in (*NOT_COMPLETE, RUNNING)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from dragoman import Failure, Translation
+from dragoman import Failure, Translation, Usage
 from dragoman.errors import FailureOrigin
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.credentials.credential import REASON
@@ -32,6 +32,7 @@ from dragoman_server.observability.metric_families import (
     OUTPUT_VIOLATIONS,
     SHORT,
     STARTED,
+    TOKENS,
     UPSTREAM_ERRORS,
     WORKER_UP,
     Totals,
@@ -153,17 +154,8 @@ class Metrics:
         observe(counters.durations, seconds)
         facts = receipt.facts
         if facts is not None and (usage := facts.usage) is not None:
-            tokens, estimated = counters.tokens, facts.estimated
-            if usage.input_total:
-                tokens["input_estimated" if "input_total" in estimated else "input"][0] += usage.input_total
-            if usage.cache_read:
-                tokens["cache_read"][0] += usage.cache_read
-            if usage.cache_write:
-                tokens["cache_write"][0] += usage.cache_write
-            if usage.output_total:
-                tokens["output_estimated" if "output_total" in estimated else "output"][0] += usage.output_total
-            if usage.reasoning:
-                tokens["reasoning"][0] += usage.reasoning
+            if receipt.runs_on is None:  # else `count_run` counts them: another process may have read the end
+                _add_tokens(counters.tokens, usage, facts.estimated)
             written = usage.output_total or 0
             if begun_at is not None and receipt.ended == "completed" and written > 1:
                 # Single gaps are not measured, as each chunk would pay for it.
@@ -171,6 +163,10 @@ class Metrics:
                 observe(counters.token_times or counters.add_token_times(), gap, SHORT)
         if failure is not None or facts is None or facts.rest is not None:
             self._count_rest(receipt, translation, failure)
+
+    def count_run(self, provider: str, usage: Usage, estimated: Sequence[str]) -> None:
+        """Count the tokens of a response that an upstream ran in the background, once its end is known."""
+        _add_tokens(LabelledSeries(self.totals.series(TOKENS), provider), usage, estimated)
 
     def _count_rest(self, receipt: Receipt, translation: Translation, failure: Failure | None) -> None:
         """Count what few translated requests have: losses, violations and failures."""
@@ -206,6 +202,20 @@ class Metrics:
         totals.put(WORKER_UP, ("1",))
         identify(totals, self._started)
         return totals
+
+
+def _add_tokens(tokens: LabelledSeries, usage: Usage, estimated: Sequence[str]) -> None:
+    """Add the counts of a reply to those of its provider, by kind."""
+    if usage.input_total:
+        tokens["input_estimated" if "input_total" in estimated else "input"][0] += usage.input_total
+    if usage.cache_read:
+        tokens["cache_read"][0] += usage.cache_read
+    if usage.cache_write:
+        tokens["cache_write"][0] += usage.cache_write
+    if usage.output_total:
+        tokens["output_estimated" if "output_total" in estimated else "output"][0] += usage.output_total
+    if usage.reasoning:
+        tokens["reasoning"][0] += usage.reasoning
 
 
 def footprint() -> Totals:

@@ -210,9 +210,12 @@ class Exchange:
         try:
             how = await send_proxy_stream(downstream, stream, timers)
         finally:
-            if scope.receipt.runs_on:
-                scope.receipt.runs_on = not stream.has_ended
+            ended_id = None
+            if scope.receipt.runs_on and stream.has_ended:
+                scope.receipt.runs_on, ended_id = False, scope.translation.response_id
             self._finish(how, how, STREAM_STATUS)
+            if ended_id is not None:
+                self._count_own_end(ended_id)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
     def _note_issuer(self, whole: bytes | None = None) -> Awaitable[None] | None:
@@ -237,6 +240,11 @@ class Exchange:
         if kept is not None:
             await kept
         await keep_run(self._scope, response_id, whole)
+
+    def _count_own_end(self, response_id: str) -> None:
+        from dragoman_server.proxy.upstream_runs import count_own_end  # few clients need it
+
+        count_own_end(self._scope.services, self._scope.receipt, response_id)
 
     def _downstream(self, request: web.Request | None, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         scope, recording = self._scope, self._scope.recording

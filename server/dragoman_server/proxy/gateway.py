@@ -43,6 +43,7 @@ from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.response_state import ResponseState
+from dragoman_server.proxy.run_reports import RunReports
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.receipt import Ending
@@ -134,13 +135,14 @@ class Gateway:
             self._stores,
             resumes=config.server.resume.seconds > 0,
         )
+        receipts = Receipts(config.server.receipts, self.host)
         self.services = Services(
             now=now,
             new_id=new_id,
             current=current,
             hooks=hooks,
             instruments=instruments,
-            receipts=Receipts(config.server.receipts, self.host),
+            receipts=receipts,
             rejections=Rejections(totals),
             prompt_cache=PromptCacheDiagnostics(config.server.prefix_diagnostics),
             routing=RoutingState(config, totals),
@@ -153,6 +155,7 @@ class Gateway:
             open_requests=open_requests,
             websockets=OpenWebSockets(),
             endings=(*endings, instruments.metrics.ended, *sharing),
+            runs=RunReports(receipts, instruments.metrics, self._end_reporter, self.hosts),
         )
         """The parts that all requests share."""
         self._shared_pauses: SharedPauses | None = None

@@ -203,13 +203,25 @@ class EndReporter:
         try:
             exchange = EndedExchange.of(receipt, failure, self._usage.cost)
             self._usage.add(exchange)
-            pending = self._hook(exchange.record()) if self._hook is not None else None
-            if pending is not None:
-                task = asyncio.get_running_loop().create_task(self._run(pending, receipt.request_id))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            if self._hook is not None:
+                self._call(self._hook, exchange.record())
         except Exception:
             log.exception("%s the hook on_end failed", receipt.request_id)
+
+    def report_run(self, record: ExchangeRecord[Any]) -> None:
+        """Report the end of a response that its upstream ran. Exceptions of the hook are logged."""
+        try:
+            if self._hook is not None:
+                self._call(self._hook, record)
+        except Exception:
+            log.exception("%s the hook on_end failed", record.request_id)
+
+    def _call(self, hook: OnEnd[Any], record: ExchangeRecord[Any]) -> None:
+        pending = hook(record)
+        if pending is not None:
+            task = asyncio.get_running_loop().create_task(self._run(pending, record.request_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _run(self, pending: Awaitable[None], request_id: str) -> None:
         try:

@@ -1,8 +1,8 @@
 """Books the responses that upstreams run in the background by themselves: a client reads the end in a later request.
 
 The request that begins one is booked as `running`, with its estimates. Its record is kept until a client reads the end:
-then it has its row, and the limits of its key count what it used. Rows and limits take an end once only, so the request
-that has begun it can read it too.
+then it has its row, the limits of its key count what it used, and its receipt, the counters and the hook `on_end` get
+the counts. Rows and limits take an end once only, so the request that has begun it can read it too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 
-from dragoman import Usage
+from dragoman import LossCode, Usage
 from dragoman.aio import UpstreamResponse
 from dragoman.gateway import ResponseEnd, find_end, read_end
 from dragoman.wire import Json, complete_frames, json_dumps, json_loads
 from dragoman_server.accounts.limits.settlement import kept_claim
-from dragoman_server.accounts.usage.begun import final_row
+from dragoman_server.accounts.usage.begun import begun_entry, final_row
 from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.proxy.run_reports import RunEnd
+from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 
@@ -36,19 +38,14 @@ async def keep_run(scope: RequestScope, response_id: str, whole: bytes | None) -
     if whole is not None and await compute(len(whole), partial(read_end, whole), receipt.owner) is not None:
         return
     receipt.runs_on = True
-    usage, translation = services.instruments.usage, scope.translation
-    if not usage.writes and scope.claim is None:
-        return
-    entry = usage.entry(receipt)
-    if entry is not None:
-        entry["attempts"] = len(receipt.attempts) or 1
+    translation = scope.translation
     record: Json = {
-        "id": receipt.request_id,
         "begun": receipt.created,
         "model": translation.upstream_model,
         "provider": receipt.provider,
         "input": translation.context.input_estimate,
-        "row": entry,
+        "losses": dict(translation.context.losses.counts) if translation.context.losses else {},
+        "row": {**begun_entry(receipt), "attempts": len(receipt.attempts) or 1},
         "claim": kept_claim(scope.claim) if scope.claim is not None else None,
     }
     await services.routing.running.keep(receipt.owner, response_id, json_dumps(record))
@@ -65,19 +62,34 @@ async def book_end(services: Services, owner: bytes, response_id: str, end: Resp
     accounts = services.named_keys.accounts
     if record["claim"] is not None and accounts is not None:
         accounts.settle_end(record["claim"], usage, record["model"], provider=record["provider"], service=end.service)
-    row = None
-    if record["row"] is not None:
-        cost_of, seconds = services.instruments.usage.cost, max(0.0, services.now() - record["begun"])
-        row = final_row(record["row"], _ENDS[end.status], usage, estimated, end.service, cost_of, seconds)
-        if end.failure is not None and row.ended == "failed":
-            row.error = end.failure.kind
+    cost_of, seconds = services.instruments.usage.cost, max(0.0, services.now() - record["begun"])
+    row = final_row(record["row"], _ENDS[end.status], usage, estimated, end.service, cost_of, seconds)
+    if end.failure is not None and row.ended == "failed":
+        row.error = end.failure.kind
+    losses = {LossCode(code): number for code, number in record["losses"].items()}
+    rest = services.runs.report(RunEnd(row, usage, end.service, end.failure, losses))
 
     async def booked() -> None:
-        if row is not None:
-            await services.instruments.usage.add_end(row)
+        await services.instruments.usage.add_end(row)
         await running.end(owner, response_id)
+        if rest is not None:
+            await rest
 
     running.begin_task(booked())
+
+
+def count_own_end(services: Services, receipt: Receipt, response_id: str) -> None:
+    """Count the tokens of a response whose end was read by the request that has begun it, unless that has happened."""
+    running, facts = services.routing.running, receipt.facts
+
+    async def counted() -> None:
+        if await running.take(receipt.owner, response_id) is None:
+            return
+        if facts is not None and facts.usage is not None:
+            services.instruments.metrics.count_run(receipt.provider or "", facts.usage, facts.estimated)
+        await running.end(receipt.owner, response_id)
+
+    running.begin_task(counted())
 
 
 def _counts(record: Json, end: ResponseEnd) -> tuple[Usage, list[str]]:

@@ -13,11 +13,12 @@ from dragoman_server.accounts.usage.begun import begun_entry, lost_row, with_ent
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
-from dragoman_server.accounts.usage.row import RUNNING, UsageRow, row_of
+from dragoman_server.accounts.usage.row import UsageRow, row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.store_urls import POSTGRES
 from dragoman_server.observability.ended_exchange import EndedExchange
+from dragoman_server.observability.exchange_record import RUNNING
 from dragoman_server.observability.metric_families import USAGE_DROPPED, USAGE_UNGUARDED, Totals
 from dragoman_server.receipt import Receipt
 

@@ -12,7 +12,8 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.postgres_schema import USAGE
 from dragoman_server.accounts.usage.report import COUNT_NAMES, Groups, Sum
-from dragoman_server.accounts.usage.row import LOST, RUNNING
+from dragoman_server.accounts.usage.row import LOST
+from dragoman_server.observability.exchange_record import RUNNING
 
 _Chosen = tuple[datetime | None, datetime | None, list[str] | None]
 """The first time, the one before which rows end, and the ends of exchanges; None for all."""

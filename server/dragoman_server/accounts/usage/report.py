@@ -13,7 +13,8 @@ from typing import Any
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
-from dragoman_server.accounts.usage.row import COUNTS, LOST, PROVISIONAL, RUNNING, cost_units
+from dragoman_server.accounts.usage.row import COUNTS, LOST, PROVISIONAL, cost_units
+from dragoman_server.observability.exchange_record import RUNNING
 
 _NEVER = "~"
 """Sorts behind all times."""

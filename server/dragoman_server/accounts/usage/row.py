@@ -10,6 +10,7 @@ from dragoman import Usage
 from dragoman_server.accounts.limits.period import rfc3339
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.observability.ended_exchange import EndedExchange
+from dragoman_server.observability.exchange_record import RUNNING
 
 TEXT_MAX = 200
 """Longest text of a row that is not from the configuration, in characters: clients choose the names of models."""
@@ -17,8 +18,6 @@ COST_MAX = 1e9
 """Largest cost of a row: SQLite stores no numbers beyond 64 bits, and readers of JSON may round large ones."""
 LOST = "lost"
 """The end of an exchange whose process was killed."""
-RUNNING = "running"
-"""The end of an exchange whose upstream goes on with the response by itself, until a client reads its end."""
 PROVISIONAL = (LOST, RUNNING)
 """The ends of rows that a row with another end replaces."""
 ENDS = ("completed", "failed", "refused", "rejected", "abandoned", LOST, RUNNING)

@@ -17,11 +17,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman.threads import StoreError
-from dragoman.wire import Json, json_loads
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.observability.metric_families import RECEIPTS_DROPPED, STORE_ERRORS
 from dragoman_server.proxy.hosts.feed import HostFeed
 from dragoman_server.proxy.hosts.interface import Batch, FoundReceipt, HostStore, Reading, StoredReceipt
+from dragoman_server.receipt import without_long_parts
 
 if TYPE_CHECKING:
     from dragoman import Failure
@@ -114,6 +115,20 @@ class SharedHosts:
             self._totals.add(RECEIPTS_DROPPED)
         self._queue.append(receipt)
         self._wake.set()
+
+    async def amend(self, request_id: str, fields: Json) -> None:
+        """Replace fields of a receipt that another process has stored, if it is there."""
+        if not self._shares_receipts:
+            return
+        with suppress(StoreError):
+            found = await self._store.receipt(request_id)
+            if found is None:
+                return
+            view: Json = json_loads(found.view)
+            view["receipt"] = shown = {**view["receipt"], **fields}
+            summary = json_dumps(without_long_parts(shown))
+            amended = StoredReceipt(request_id, found.owner, summary, json_dumps(view))
+            await self._store.write(Batch(self.process, self._state, [amended]))
 
     async def open(self) -> None:
         """Open the store, and begin to write. Raises ConfigError if the store cannot be used at all."""
