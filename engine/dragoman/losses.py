@@ -60,6 +60,7 @@ class LossCode(StrEnum):
         "field_configured",
         "a field was left out or replaced, as the configuration of the provider says",
     )
+    FIELD_OVERRIDDEN = "field_overridden", "a field was not sent, as another one with the same meaning decides"
     FINISH_FIXED = "finish_fixed", "the stop reason disagreed with the content and was corrected"
     HISTORY_SUMMARISED = "history_summarised", "old items of the conversation became a summary"
     HOSTED_HISTORY = "hosted_history", "a provider-run tool's call or result was left out of the history"

@@ -40,8 +40,10 @@ _PARALLEL_AT: Final[dict[str, Path]] = {"messages": ("tool_choice", "disable_par
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_sampling(request: Request, body: Json, caps: tuple[str, ...]) -> None:
+def read_sampling(request: Request, body: Json, caps: tuple[str, ...], losses: Losses) -> None:
     """Read temperature, `top_p` and the output cap, which is the first of the fields `caps` that is set.
+
+    Another cap in one of the others is recorded as a loss.
 
     Raises `ClientRequestError`.
     """
@@ -53,6 +55,8 @@ def read_sampling(request: Request, body: Json, caps: tuple[str, ...]) -> None:
             if cap < 1:
                 raise ClientRequestError((key,), "must be at least 1")
             request.max_tokens, request.max_tokens_at = cap, (key,)
+        elif cap is not None and cap != request.max_tokens:
+            losses.add(LossCode.FIELD_OVERRIDDEN, (key,), f"{request.max_tokens_at[0]} decides")
     if "temperature" in body:
         request.temperature = optional(body, "temperature", float)
     if "top_p" in body:
@@ -90,10 +94,12 @@ def read_format(form: Json, at: Path, losses: Losses, *, nested: bool) -> Output
     )
 
 
-def read_service(request: Request, body: Json) -> None:
+def read_service(request: Request, body: Json, losses: Losses) -> None:
     """Read the fields about the end user, the service tier, metadata, moderation and the prompt cache."""
     for field in ("user", "safety_identifier"):  # the newer one wins
         if user := optional(body, field, str):
+            if request.end_user and request.end_user != user:
+                losses.add(LossCode.FIELD_OVERRIDDEN, request.end_user_at, f"{field} decides")
             request.end_user, request.end_user_at = user, (field,)
     request.service_tier = optional(body, "service_tier", str)
     if request.service_tier is not None:

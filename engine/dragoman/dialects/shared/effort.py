@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import EFFORTS
+from dragoman.canonical.request import EFFORTS, Thinking
+from dragoman.errors import dotted
+from dragoman.losses import LossCode, Losses
 
 
 def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
@@ -18,6 +20,12 @@ def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
     if below:
         return EFFORTS[below[-1]]
     return EFFORTS[ranked[0]] if ranked else None
+
+
+def drop_budget(wanted: Thinking, losses: Losses) -> None:
+    """Record that the budget is not sent to an upstream that takes efforts, if the request has an effort too."""
+    if wanted.budget is not None and wanted.at[:1] != ("thinking",):
+        losses.add(LossCode.FIELD_OVERRIDDEN, ("thinking", "budget_tokens"), f"{dotted(wanted.at)} decides")
 
 
 _BUDGET_STEPS = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))

@@ -30,7 +30,7 @@ def test_strict_is_not_sent_where_it_is_not_taken() -> None:
 
 
 def test_a_messages_upstream_without_stop_sequences_is_given_none() -> None:
-    fields: Json = {"stop": ["END"], "max_tokens": 9}
+    fields: Json = {"stop": ["END"], "max_completion_tokens": 9}
     body, counts = ask_of(CHAT, MESSAGES, "compatible", flags={"stop_limit": 0}, **fields)
     assert "stop_sequences" not in body
     assert counts == {}  # the gateway cuts the text itself

@@ -90,11 +90,11 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if "tools" in body or not usual:
         request.tools = read_tools(body, losses)
     if usual:
-        read_sampling(request, body, _CAPS)
+        read_sampling(request, body, _CAPS, losses)
         return request
     request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_sampling(request, body, _CAPS)
+    read_sampling(request, body, _CAPS, losses)
     read_rare_settings(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", LossCode.PREDICTION, losses)

@@ -33,7 +33,7 @@ def read_rare_settings(request: Request, body: Json, losses: Losses) -> None:
         _read_rare_settings(request, body, losses)
     request.store = optional(body, "store", bool)
     if not SERVICE_KEYS.isdisjoint(body):
-        read_service(request, body)
+        read_service(request, body, losses)
 
 
 def _read_rare_settings(request: Request, body: Json, losses: Losses) -> None:
@@ -67,12 +67,15 @@ def _read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking |
     kind, budget = required(given, "type", str, at), optional(given, "budget_tokens", int, at)
     display = one_of(given, "display", ("summarized", "omitted", "updates"), at)
     if kind == "disabled":
+        if effort not in (None, "none"):
+            losses.add(LossCode.FIELD_OVERRIDDEN, ("reasoning_effort",), "thinking decides")
         return Thinking("none", at)
     if kind == "enabled":
-        return Thinking(effort or (effort_of_budget(budget) if budget else "medium"), at, display, budget=budget)
+        chosen = effort or (effort_of_budget(budget) if budget else "medium")
+        return Thinking(chosen, at if effort is None else ("reasoning_effort",), display, budget=budget)
     if kind not in ("adaptive", "auto"):
         losses.add(LossCode.THINKING_MODE, (*at, "type"))
-    return Thinking(effort, at, display)
+    return Thinking(effort, at if effort is None else ("reasoning_effort",), display)
 
 
 def _read_stop(request: Request, stop: Any, losses: Losses) -> None:

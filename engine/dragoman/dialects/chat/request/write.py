@@ -19,6 +19,7 @@ from dragoman.dialects.openai.request_settings import (
     write_sampling,
     write_service,
 )
+from dragoman.dialects.shared.effort import drop_budget
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -118,6 +119,7 @@ def _write_thinking(body: Json, request: Request, tools: WrittenTools, profile: 
     effort = thinking.effort if thinking else None
     at = thinking.at if thinking else ()
     if thinking:
+        drop_budget(thinking, losses)
         # Chat has no setting for which reasoning is shown; OpenAI omits it.
         if thinking.display is not None and thinking.display != "omitted":
             losses.add(LossCode.REASONING_MODE, ("thinking", "display"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
-from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.shared.effort import drop_budget, round_effort
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -52,6 +52,7 @@ def _is_shown(request: Request, wanted: Thinking, knobs: Knobs) -> bool:
 
 
 def _write_level(config: Json, effort: str, wanted: Thinking, profile: Profile, losses: Losses) -> None:
+    drop_budget(wanted, losses)
     level = round_effort(effort, tuple(level for level in profile.efforts if level in _LEVELS))
     if level != effort:
         code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED

@@ -93,6 +93,8 @@ def _write_generation(request: Request, profile: Profile, knobs: Knobs, losses: 
         config["responseLogprobs"] = True
         if request.top_logprobs is not None:
             config["logprobs"] = request.top_logprobs
+    elif request.top_logprobs is not None:
+        losses.add(LossCode.SAMPLING_UNSUPPORTED, ("top_logprobs",), "logprobs are not requested")
     if request.format is not None:
         _write_format(config, request.format, profile, losses)
     thinking = write_thinking(request, profile, knobs, losses)

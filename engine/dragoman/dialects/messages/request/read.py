@@ -166,12 +166,13 @@ def _stop(body: Json, losses: Losses) -> list[str]:
 def _format(body: Json, config: Json, losses: Losses) -> OutputFormat | None:
     at: Path = ("output_config", "format")
     given = optional(config, "format", dict, ("output_config",))
+    former = optional(body, "output_format", dict)  # of the former beta, still sent by some clients
     if given is None:
-        # The field of the former beta, still sent by some clients.
-        at = ("output_format",)
-        given = optional(body, "output_format", dict)
+        at, given = ("output_format",), former
         if given is None:
             return None
+    elif former is not None and former != given:
+        losses.add(LossCode.FIELD_OVERRIDDEN, ("output_format",), "output_config.format decides")
     one_of(given, "type", ("json_schema",), at)
     drop_unknown(given, _FORMAT_KEYS, losses, at)
     # The API always enforces the schema.

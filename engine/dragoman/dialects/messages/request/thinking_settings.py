@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
-from dragoman.dialects.shared.effort import effort_of_budget, round_effort
+from dragoman.dialects.shared.effort import drop_budget, effort_of_budget, round_effort
 from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
@@ -102,6 +102,7 @@ def write_thinking(
         losses.add(LossCode.EFFORT_ROUNDED, wanted.at, "minimal became low")
         effort = "low"
     if profile.thinking == "adaptive":
+        drop_budget(wanted, losses)
         return _with_display({"type": "adaptive"}, display), _round_effort(effort, profile, wanted, losses)
     whole = wanted.budget or _BUDGETS[effort]
     chosen = request.max_tokens is None

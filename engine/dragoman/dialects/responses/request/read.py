@@ -93,7 +93,7 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if not usual:
         request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
         request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_sampling(request, body, _CAPS)
+    read_sampling(request, body, _CAPS, losses)
     if "include" in body or "top_logprobs" in body:
         _read_logprobs(request, body, losses)
     if not usual:
@@ -104,7 +104,7 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if not usual and not _LIMITS.isdisjoint(body):
         _read_limits(body, losses)
     if not usual and not SERVICE_KEYS.isdisjoint(body):
-        read_service(request, body)
+        read_service(request, body, losses)
     request.store = optional(body, "store", bool)
     if not usual and (stream_options := optional(body, "stream_options", dict)):
         drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))

@@ -20,6 +20,7 @@ from dragoman.dialects.openai.request_settings import (
 from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.stop_and_usage import DIALECT
+from dragoman.dialects.shared.effort import drop_budget
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -92,6 +93,7 @@ def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
 
 def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: Losses) -> None:
     reasoning: Json = {}
+    drop_budget(thinking, losses)
     effort = thinking.effort
     if effort is not None:
         written = fit_effort(effort, thinking.at, profile, losses)

@@ -38,11 +38,13 @@ def rows(losses: Losses) -> list[tuple[LossCode, str]]:
 
 def test_the_first_cap_that_is_set_is_read() -> None:
     request = made()
-    read_sampling(request, {"a": None, "b": 5, "c": 7, "top_p": 1}, ("a", "b", "c"))
+    losses = Losses()
+    read_sampling(request, {"a": None, "b": 5, "c": 7, "top_p": 1}, ("a", "b", "c"), losses)
+    assert rows(losses) == [("field_overridden", "c")]
     assert (request.max_tokens, request.max_tokens_at) == (5, ("b",))
     assert (request.temperature, request.top_p) == (None, 1)
     with pytest.raises(ClientRequestError, match="c: must be at least 1"):
-        read_sampling(made(), {"c": 0}, ("c",))
+        read_sampling(made(), {"c": 0}, ("c",), losses)
 
 
 @pytest.mark.parametrize(("form", "nested"), [(FLAT, False), (NESTED, True)])

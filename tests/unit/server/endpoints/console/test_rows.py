@@ -30,8 +30,8 @@ CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 def receipt(number: int = 1, client: Dialect = MESSAGES, upstream: Dialect = CHAT, **fields: Any) -> Receipt:
     """An open receipt of a streamed request, with a loss if it is one of Messages."""
     body = samples.request(client, stream=True)
-    body["max_tokens"] = 99
     if client is MESSAGES:
+        body["max_tokens"] = 99
         body["top_k"] = 4
     fields = {"opened_at": 5.0 + number, "model": "m", "provider": "up", **fields}
     made_receipt = Receipt(f"req_{number}", client, 1000 + number, **fields)

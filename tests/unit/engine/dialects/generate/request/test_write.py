@@ -81,7 +81,7 @@ def test_fields_without_a_place() -> None:
     assert sorted(sent.codes) == ["metadata", "metadata", "moderation", "verbosity"]
     assert list(sent.body) == ["contents"]
     assert send("messages", {**ASK, "cache_control": {"type": "ephemeral"}}).codes == ["cache_hint"]
-    assert [loss.path for loss in chat(user="u", safety_identifier="s").losses] == ["safety_identifier"]
+    assert [loss.path for loss in chat(user="u", safety_identifier="s").losses] == ["user", "safety_identifier"]
     assert [loss.path for loss in send("messages", {**ASK, "metadata": {"user_id": "u"}}).losses] == [
         "metadata.user_id"
     ]

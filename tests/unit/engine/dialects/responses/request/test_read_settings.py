@@ -103,5 +103,5 @@ def test_service_fields() -> None:
         "prompt_cache_retention": "24h",
         "prompt_cache_options": {"ttl": "12h"},
     }
-    assert rows == []
+    assert rows == [(LossCode.FIELD_OVERRIDDEN, "user")]
     assert read(user="u")[0].end_user == "u"
