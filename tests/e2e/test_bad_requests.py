@@ -89,7 +89,7 @@ CHAT_CASES = [
     Case("tool_choice", {"tool_choice": 1}),
     Case("functions", {"functions": [{"name": "f"}]}),
     Case("function_call", {"function_call": "auto"}),
-    Case("messages[1].function_call", {"messages": [
+    Case("messages[1]", {"messages": [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
     ]}),

@@ -89,10 +89,27 @@ def test_T41_ids_of_such_calls_stay_the_same_as_the_history_grows(upstream: str)
 
 
 @upstreams
-def test_T41_a_result_that_answers_no_call_is_still_refused(upstream: str) -> None:
-    """A model cannot use a result without a call."""
-    with pytest.raises(DragomanError, match="tool_call_id"):
-        send(CHAT, upstream, messages=[USER, _result(None, "1"), USER])
+@pytest.mark.parametrize("role", ["tool", "function"])
+def test_T41_a_result_that_answers_no_call_is_an_orphan(upstream: str, role: str) -> None:
+    """A model cannot use a result without a call, and the session goes on."""
+    body, translation = send(CHAT, upstream, messages=[USER, {"role": role, "name": "read", "content": "1"}, USER])
+    assert _pairs(upstream, body) == []
+    assert {"call_id", "orphan_dropped"} <= {loss.code for loss in translation.losses.rows}
+
+
+@upstreams
+def test_T41_calls_of_the_former_functions_are_calls(upstream: str) -> None:
+    """Clients keep old conversations, whose calls had no ids and whose results have a role of their own."""
+    messages: list[Json] = []
+    for name in ("read", "list"):
+        called = {"role": "assistant", "content": None, "function_call": {"name": name, "arguments": "{}"}}
+        messages += [USER, called, {"role": "function", "name": name, "content": f"of {name}"}]
+    body, translation = send(CHAT, upstream, messages=[*messages, USER])
+    assert _pairs(upstream, body) == [("read", "of read"), ("list", "of list")]
+    assert "call_id" in {loss.code for loss in translation.losses.rows}
+    messages[1]["tool_calls"] = [_call("call_a", "write")]
+    _, translation = send(CHAT, upstream, messages=[*messages, USER])
+    assert ("field_overridden", "messages[1].function_call") in [row[:2] for row in translation.losses.rows]
 
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES, RESPONSES])

@@ -24,7 +24,7 @@ from dragoman.dialects.chat.request.read_content import (
 )
 from dragoman.dialects.chat.request.read_settings import read_rare_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
-from dragoman.dialects.chat.request.unnamed_calls import UnnamedCalls
+from dragoman.dialects.chat.request.unnamed_calls import RESULT_ROLES, UnnamedCalls
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
 from dragoman.dialects.openai.request_settings import read_sampling
@@ -154,7 +154,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
         role = message.get("role")
         if role == "assistant":
             turn = _read_assistant(unnamed.complete(message, i), at, losses, custom)
-        elif role == "tool":
+        elif role in RESULT_ROLES:
             if not message.get("tool_call_id"):
                 message = unnamed.result(message, i)
             turn = _read_tool(message, at, losses, custom)
@@ -165,8 +165,6 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)
             turn = _read_turn("instruction", message, at, losses)
             turn.original = role
-        elif role == "function":
-            raise Unsupported(at, _LEGACY)
         else:
             unknown = required(message, "role", str, at)
             raise ClientRequestError((*at, "role"), f"unknown role {unknown!r}")

@@ -61,7 +61,7 @@ def test_results_get_the_ids_that_no_other_result_names() -> None:
     second, third = {**CALL, "id": "call_b"}, {**CALL, "id": "call_c"}
     messages = [USER, stated(CALL, second, third), result(), result(tool_call_id="call_b"), result(), result()]
     written, _ = completed(messages)
-    assert [message.get("tool_call_id") for message in written[2:]] == ["call_a", "call_b", "call_c", None]
+    assert [message.get("tool_call_id") for message in written[2:]] == ["call_a", "call_b", "call_c", "call_of_5"]
 
 
 def test_the_messages_of_the_client_are_only_read() -> None:
