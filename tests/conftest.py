@@ -31,7 +31,7 @@ pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "s
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 _REPEATABLE: dict[str, Any] = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": _SLOW}
 settings.register_profile("sample", max_examples=5, **_REPEATABLE)
-settings.register_profile("whole", max_examples=50, **_REPEATABLE)
+settings.register_profile("whole", max_examples=25, **_REPEATABLE)
 settings.register_profile("deep", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=_SLOW)
 settings.register_profile(
     "deep-run",
@@ -120,7 +120,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
-    """Mark the rows of a test that the first stage leaves out as `whole`, and forget those of the other stage.
+    """Mark the rows of a test that the first stage leaves out as `whole`, and forget those that a stage does not run.
 
     pytest has no public name for rows. To forget items instead takes a worker ten seconds more.
     """
@@ -128,19 +128,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
     rows, definition = metafunc._calls, metafunc.definition
     if len(rows) < 2 or definition.get_closest_marker("every_row") or (stages.is_second() and is_law(definition)):
         return
+    marked = [row for row in rows if is_whole(row.marks)]
     short = [row for row in rows if not is_whole(row.marks)]
+    values = [stages.values_of(row._idlist, row.params) for row in short]
     if definition.get_closest_marker("turns"):
         first = {stages.turn(definition.path, len(short))} if short else set()
+        second = stages.sample(values) - first
     else:
-        values = [stages.values_of(row._idlist, row.params) for row in short]
-        first = stages.first_rows(values, [stages.direction_of(row.params) for row in short])
+        long = bool(definition.get_closest_marker(WHOLE))
+        first = set() if long else stages.first_rows(values)
+        second = stages.second_rows([row.params for row in short], first)
     for number, row in enumerate(short):
         if number not in first:
             row.marks.append(pytest.mark.whole.mark)
-    expression = metafunc.config.getoption("markexpr")
-    if expression in (WHOLE, f"not {WHOLE}") and not definition.get_closest_marker(WHOLE):
-        chosen = [row for row in rows if is_whole(row.marks) is (expression == WHOLE)]
-        rows[:] = chosen or rows[:1]  # without rows, there is a test without parameters
+    if metafunc.config.getoption("markexpr") == WHOLE:
+        rows[:] = [*marked, *(short[number] for number in sorted(second))] or rows[:1]
+    elif metafunc.config.getoption("markexpr") == f"not {WHOLE}":
+        rows[:] = [short[number] for number in sorted(first)] or rows[:1]  # without rows, a test has no parameters
 
 
 def is_whole(marks: Iterable[pytest.Mark]) -> bool:

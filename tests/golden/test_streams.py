@@ -29,32 +29,14 @@ from dragoman.reply_context import ReplyContext
 from oracles.grammar import chat, messages, responses
 from support import canonical
 from support.paths import STREAMS, TRANSCRIPTS
-from support.stages import some
+from support.stages import some, some_of
 
 WRITE = os.environ.get("DRAGOMAN_GOLDENS") == "write"
 DIALECTS = ("chat", "messages", "responses")
 UPSTREAMS = (*DIALECTS, "generate")
 PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in UPSTREAMS if client != upstream)
 """(client, upstream) of the cross directions."""
-WORKED = frozenset(
-    [
-        "text",
-        "two_tools",
-        "thinking_text_tool",
-        "refusal",
-        "late_refusal",
-        "token_cap",
-        "error",
-        "cut",
-        "crlf",
-        "cut_mid_frame",
-        "after_terminal",
-        "stop_words",
-        "unicode",
-    ]
-)
-"""Cases that are split at every point; the others, for the sake of time, at every thirteenth at most."""
-EVERY_POINT = os.environ.get("DRAGOMAN_HYPOTHESIS") == "deep"
+EVERY_PLACE = os.environ.get("DRAGOMAN_HYPOTHESIS") == "deep"
 LAST_SEEN = Profile(usage_fallback="last_seen")
 
 
@@ -155,19 +137,14 @@ def play(machine: StreamMachine, pieces: Iterable[bytes]) -> bytes:
 
 
 def splits(case: Case) -> Iterator[tuple[str, list[bytes]]]:
-    """Byte by byte, and in two: at every point of the worked cases, at every thirteenth of the others.
+    """Byte by byte, and in two: at forty places in the second stage, at nine in the first.
 
-    Long streams (most of Responses) are split at fewer places, as each split costs a whole run, and the first stage has
-    a few of all. Cuts anywhere are a law too: `properties/test_law_splits.py`.
+    With `DRAGOMAN_HYPOTHESIS=deep` at every place. Cuts anywhere are a law too: `properties/test_law_splits.py`.
     """
     data = case.data
     yield "byte by byte", [data[at : at + 1] for at in range(len(data))]
-    step = 1 if case.source in WORKED and not case.variant else 13
-    if len(data) > 2400:
-        step = max(step, len(data) // (300 if step == 1 else 50))
-    if EVERY_POINT:
-        step = 1
-    for at in some(range(1 + len(data) % step, len(data), step), 9):
+    places = range(1, len(data))
+    for at in places if EVERY_PLACE else some(some_of(places, 40), 9):
         yield f"split at {at}", [data[:at], data[at:]]
 
 

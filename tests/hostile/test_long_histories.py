@@ -33,7 +33,7 @@ from dragoman_server.steps import stored as kept
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
-from support.stages import is_second
+from support.stages import many_examples
 from support.waiting import until
 from support.websockets import speaking
 
@@ -132,7 +132,7 @@ async def test_another_client_is_answered_while_a_history_of_25_mb_is_translated
 ) -> None:
     held.hold(translate, "translate", lambda _, body, **__: is_long(body))
     async with served(upstream=upstream) as up, another(held, up):
-        assert await post(up, PATHS[client], history(client, 25_000_000 if is_second() else 2_000_000)) == 200
+        assert await post(up, PATHS[client], history(client, 25_000_000 if many_examples() else 2_000_000)) == 200
 
 
 ENDPOINTS = {

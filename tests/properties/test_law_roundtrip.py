@@ -238,9 +238,9 @@ def noted(reply: Reply) -> list[Any]:
     """The parts that a client of Responses is given: no hosted items, of reasoning what is in it."""
     shown: list[Part] = [part for part in reply.parts if not isinstance(part, Native)]
     return [
-        (part.text, part.proof) if isinstance(part, Reasoning) else part
+        (part.text.strip("\n"), part.proof) if isinstance(part, Reasoning) else part
         for part in bare(replace(reply, parts=shown))
-        if not isinstance(part, Reasoning) or part.text or part.proof
+        if not isinstance(part, Reasoning) or part.text.strip("\n") or part.proof  # empty paragraphs are left out
     ]
 
 
