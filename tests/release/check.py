@@ -3,7 +3,7 @@
     python tests/release/check.py dist/dragoman-1.0.0-py3-none-any.whl [--python 3.12]
 
 Its description must render on a package index, uvx and pipx must run it, and it is installed in an empty environment of
-each Python that is found, where smoke.py runs. Twine, uvx and pipx are those of the environment that runs this.
+each Python that is found, where smoke.py runs. Twine, uv, uvx and pipx are those of the environment that runs this.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SMOKE = Path(__file__).with_name("smoke.py")
+UV = Path(sys.executable).with_name("uv")
 VERSIONS = ("3.11", "3.12", "3.13")
 """The versions of Python that the package states."""
 SDKS = ("anthropic>=2.11,<3", "openai>=3.50,<4")
@@ -41,7 +42,8 @@ def check(wheel: Path, interpreter: str) -> bool:
         python = environment / "bin" / "python"
         subprocess.run([interpreter, "-m", "venv", environment], check=True)
         pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        subprocess.run([*pip, wheel.resolve(), *SDKS], check=True)
+        subprocess.run([*pip, wheel.resolve()], check=True)
+        subprocess.run([UV, "pip", "install", "-q", "--python", python, *SDKS], check=True)
         return subprocess.run([python, SMOKE, folder], cwd=folder, check=False).returncode == 0
 
 

@@ -69,8 +69,21 @@ def serve_and_ask(folder: Path) -> None:
         raise SystemExit(f"dragoman serve ended with status {process.returncode}:\n{rest}")
 
 
+def look() -> None:
+    """The engine imports no client of HTTP and no event loop, and the wheel has the files of the console."""
+    import dragoman  # noqa: F401
+
+    if found := {"aiohttp", "uvloop"} & sys.modules.keys():
+        raise SystemExit(f"import dragoman imports {', '.join(sorted(found))}")
+    from dragoman_server.endpoints.console.static_files import FOLDER, PAGE
+
+    if not (FOLDER / PAGE).is_file():
+        raise SystemExit(f"the wheel lacks {PAGE}")
+
+
 def main(folder: Path) -> None:
     """Run all steps."""
+    look()
     print(run(folder, "--version").strip())
     demo = run(folder, "demo", "--once", "--port", "0", "--pace", "0")
     if "9/9" not in demo:
