@@ -15,11 +15,13 @@ from dragoman.stages.observer import Observer
 from dragoman.wire.body_opening import BOM
 from dragoman.wire.delta_template import DeltaTemplate, TemplateCache
 from dragoman.wire.frame_scanner import (
+    LONG,
     USUAL_FRAME,
     Edit,
     after_line_ends,
     exceeded_limit,
     frame_end,
+    long_frame,
     parse_frame,
     usual_frame,
 )
@@ -84,7 +86,10 @@ class ForwardedFrames:
             if template is not None and not measured and self.observe_run(template, data, at):
                 at = template.end
                 continue
-            usual = None if odd else USUAL_FRAME.match(data, at)
+            if odd:
+                usual = None
+            else:
+                usual = USUAL_FRAME.match(data, at) if size - at < LONG else long_frame(data, at)
             stop, end = (usual.end() - 2, usual.end()) if usual is not None else frame_end(data, at, odd)
             if measured and (fault := exceeded_limit(data[at:stop], limits)) is not None:
                 return at, fault

@@ -25,7 +25,15 @@ from dragoman.errors import DragomanError, UpstreamProtocolError, UpstreamStatus
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
-from dragoman.wire.frame_scanner import USUAL_FRAME, frame_end, parse_frame, with_line_feeds, without_empty_lines
+from dragoman.wire.frame_scanner import (
+    LONG,
+    USUAL_FRAME,
+    frame_end,
+    long_frame,
+    parse_frame,
+    with_line_feeds,
+    without_empty_lines,
+)
 from dragoman.wire.json_codec import loads, loads_exact
 from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, is_blank
 
@@ -136,7 +144,7 @@ class StreamReader:
                     continue
                 templates.template = None
             begin = at
-            usual = USUAL_FRAME.match(data, begin)
+            usual = USUAL_FRAME.match(data, begin) if size - begin < LONG else long_frame(data, begin)
             if usual is None or usual[1] == _ERROR_LINE:
                 at = frame_end(data, begin, False)[1]
                 out += self.feed(parse_frame(data[begin:at], self.context.limits))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from dragoman.wire.frame_scanner import (
     complete_frames,
     data_of,
     frame_end,
+    long_frame,
     parse_frame,
     usual_frame,
     with_data,
@@ -35,6 +38,7 @@ def apart(data: bytes) -> list[Frame]:
     at, odd = after_line_ends(data, 0), CR in data
     while at < len(data):
         usual = None if odd else USUAL_FRAME.match(data, at)
+        assert odd or spans(long_frame(data, at)) == spans(usual)
         end = frame_end(data, at, odd)[1]
         if usual is None:
             frames += parse_frame(data[at:end])
@@ -43,6 +47,10 @@ def apart(data: bytes) -> list[Frame]:
             frames.append(usual_frame(usual))
         at = after_line_ends(data, end)
     return frames
+
+
+def spans(usual: re.Match[bytes] | None) -> list[tuple[int, int]] | None:
+    return usual and [usual.span(number) for number in range(3)]
 
 
 def parsed(data: bytes) -> list[tuple[str, bytes | None]]:
@@ -108,6 +116,7 @@ def test_a_frame_and_its_end(frame: bytes, usual: tuple[bytes, bytes] | None) ->
         assert frame_end(data, at, odd=False) == frame_end(data, at, odd=True) == (end - 2, end)
         found = USUAL_FRAME.match(data, at)
         assert (found.groups() if found is not None else None) == usual
+        assert spans(long_frame(data, at)) == spans(found)
         assert found is None or found.end() == end
 
 
@@ -116,6 +125,7 @@ def test_what_has_no_blank_line_ends_with_the_bytes(rest: bytes) -> None:
     data = b"data: 0\n\n" + rest
     assert frame_end(data, 9, odd=False) == frame_end(data, 9, odd=True) == (len(data), len(data))
     assert USUAL_FRAME.match(data, 9) is None
+    assert long_frame(data, 9) is None
 
 
 def test_ends_with_other_line_ends() -> None:
