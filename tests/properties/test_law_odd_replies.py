@@ -7,6 +7,7 @@ next to a text, log probabilities that were not requested, a reply without a mes
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -182,6 +183,15 @@ def generate_replies(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return json.dumps(head | {"candidates": [whole]} | usage).encode(), b"".join(frame(head | each) for each in chunks)
 
 
+def snake_cased(value: Any, name: str = "") -> Any:
+    """A reply of Gemini with the keys of its protocol buffers; those of arguments are the tool's."""
+    if type(value) is list:
+        return [snake_cased(each) for each in value]
+    if type(value) is not dict or name == "args":
+        return value
+    return {re.sub("(?=[A-Z])", "_", key).lower(): snake_cased(member, key) for key, member in value.items()}
+
+
 REPLIES = {
     CHAT: chat_replies(),
     MESSAGES: messages_replies(),
@@ -219,3 +229,15 @@ def test_a_stream_and_a_complete_reply_of_odd_content_agree(row: Direction, data
     assert outcome(row, stream, streamed=False) == expected
     assert outcome(row, stream, streamed=True) == expected
     assert outcome(row, body, streamed=True) == expected
+
+
+@pytest.mark.parametrize("row", [row for row in CROSS if row.upstream.dialect is Dialect.GENERATE], ids=str)
+@given(data=st.data())
+def test_keys_in_snake_case_mean_the_same(row: Direction, data: st.DataObject) -> None:
+    body, stream = data.draw(generate_replies())
+    renamed = json.dumps(snake_cased(json.loads(body))).encode()
+    chunks = [json.loads(line[6:]) for line in stream.split(b"\n\n") if line]
+    renamed_stream = b"".join(frame(snake_cased(each)) for each in chunks)
+    expected = outcome(row, body, streamed=False)
+    assert outcome(row, renamed, streamed=False) == expected
+    assert outcome(row, renamed_stream, streamed=True) == expected

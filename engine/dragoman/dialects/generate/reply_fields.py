@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.generate.snake_case import in_camel_case
 from dragoman.dialects.generate.stop_and_usage import read_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import ReportHolder, note_calls, note_tier
@@ -106,6 +107,8 @@ def note_service(payload: Any, holder: ReportHolder) -> Usage | None:
     """Note what a complete reply states about its service, and return its token counts."""
     if type(payload) is not dict:
         return None
+    if not REPLY.issuperset(payload):
+        payload = in_camel_case(payload, REPLY, Losses())
     usage = payload.get("usageMetadata")
     note_usage(usage, holder)
     candidates = payload.get("candidates")

@@ -23,14 +23,17 @@ from dragoman.dialects.generate.errors import is_error
 from dragoman.dialects.generate.grounding import Grounding
 from dragoman.dialects.generate.logprobs import read_logprobs
 from dragoman.dialects.generate.reply_fields import (
+    CANDIDATE,
     CONTENT,
     CONTENT_AT,
+    REPLY,
     note_tools,
     note_usage,
     record_unknown_candidate,
     record_unknown_counts,
     record_unknown_fields,
 )
+from dragoman.dialects.generate.snake_case import in_camel_case
 from dragoman.dialects.generate.stop_and_usage import DIALECT, read_finish, read_usage, refusal_of, resolve_stop
 from dragoman.dialects.generate.stream.chunk_template import ChunkTemplate, learn
 from dragoman.dialects.generate.stream.parts import PartReader
@@ -143,16 +146,21 @@ class GenerateReader(StreamReader):
     def read_chunk(self, chunk: Json, out: list[Event]) -> None:
         """Read a chunk, or a complete reply. Raises DragomanError."""
         chunk = unwrapped(chunk, self.dialect)
+        losses = self.context.losses
+        if not REPLY.issuperset(chunk):
+            chunk = in_camel_case(chunk, REPLY, losses)
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
         candidate = _only_candidate(chunk.get("candidates"))
+        if not CANDIDATE.issuperset(candidate):
+            candidate = in_camel_case(candidate, CANDIDATE, losses)
         finish, reason = candidate.get("finishReason"), None
         if finish:
             if type(finish) is not str:
                 raise UpstreamProtocolError("upstream sent a finishReason that is not a string")
             # One that is an error is raised before anything is written: as a first chunk, it becomes an HTTP error.
             reason = read_finish(finish, candidate.get("finishMessage"))
-        record_unknown_fields(chunk, self.context.losses)
+        record_unknown_fields(chunk, losses)
         usage, feedback = chunk.get("usageMetadata"), chunk.get("promptFeedback")
         self._read_last_counts()
         self._read_counts(usage)
