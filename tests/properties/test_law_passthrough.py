@@ -42,6 +42,7 @@ class Outcome(NamedTuple):
     complete: bool
     begun: bool
     odd: bool
+    repair: str
 
 
 def play(dialect: Dialect, pieces: list[bytes], limits: Limits, model: str | None) -> Outcome:
@@ -59,7 +60,7 @@ def play(dialect: Dialect, pieces: list[bytes], limits: Limits, model: str | Non
     else:
         out += stage.finish()
     observer = stage.observer
-    return Outcome(out, stage.fault, observer.failure, observer.complete, stage.begun, observer.odd)
+    return Outcome(out, stage.fault, observer.failure, observer.complete, stage.begun, observer.odd, observer.repair)
 
 
 @st.composite
@@ -115,6 +116,7 @@ def test_a_good_stream_passes_byte_for_byte_to_its_end(dialect: Dialect, data: s
     raw = data.draw(upstream_streams(dialect)).data
     outcome = play(dialect, data.draw(splits(raw)), Limits(), None)
     assume(not outcome.odd)  # a call that is cut before another block, an empty object before arguments
+    assume(not outcome.repair)  # a last event without the items
     assert outcome.fault is None
     assert outcome.complete or outcome.failure is not None
     assert raw.startswith(outcome.passed)

@@ -211,6 +211,38 @@ def test_T23_a_call_that_is_not_known_to_be_whole_is_still_an_error(last: list[J
     assert not [event for event in events if event["type"] == "response.output_item.done"]
 
 
+@pytest.mark.parametrize("output", [b"[]", b"[ ]", b"null", None])
+@pytest.mark.parametrize("end", ["completed", "incomplete"])
+@pytest.mark.parametrize("size", [0, 1, 11])
+def test_T20_a_last_event_without_the_items_gets_them(output: bytes | None, end: str, size: int) -> None:
+    """ChatGPT's backend and some gateways send `output: []`: the SDK returned an empty response; no call was run."""
+    whole = [*emitted.opens(1), *emitted.writes(1, "Hello"), *emitted.closes(1, "Hello")]
+    begun = emitted.added(0, **{**CALL, "status": "in_progress", "arguments": ""})
+    last = emitted.ended() if end == "completed" else emitted.cut("max_output_tokens")
+    frames = numbered(emitted.created(), begun, *whole, emitted.done(0, **CALL), last)
+    assert b'"output": []' in frames[-1]
+    there = b'"output": ' + output if output is not None else b'"x": 1e2'
+    frames[-1] = frames[-1].replace(b'"output": []', there)
+    stream = b"".join(frames)
+    machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+    out = b"".join(machine.feed(stream[at : at + (size or len(stream))]) for at in range(0, len(stream), size or 10**6))
+    out += machine.finish()
+    assert out.startswith(b"".join(frames[:-1]))
+    assert output is not None or b'"x": 1e2' in out
+    assert machine.failure is None
+    events = events_of(out)
+    assert events[-1]["response"]["output"] == [CALL, HELLO]
+    final = accumulate(events)._completed_response
+    assert end == "incomplete" or [item.type for item in final.output] == ["function_call", "message"]
+    assert [loss.done for loss in machine._context.losses.rows] == ["the last event had none of the items"]
+
+
+def test_a_response_without_items_stays_empty() -> None:
+    events, machine = play(emitted.created(), emitted.ended())
+    assert events[-1]["response"]["output"] == []
+    assert not machine._context.losses.rows
+
+
 def test_numbers_of_the_last_event_keep_their_text() -> None:
     frames = numbered(*unended(HELLO))
     frames[-1] = frames[-1].replace(b'"sequence_number"', b'"x":1e2,"sequence_number"')

@@ -1,21 +1,25 @@
-"""Items of a stream that were never done, taken from its last snapshot.
+"""Items of a stream that were never done, taken from its last snapshot, and those that are missing there.
 
 SGLang's router sends no `response.output_item.done`. Agents act on that event only: without it a turn of Codex ends
-silently, without a text and without its calls (responses §9).
+silently, without a text and without its calls (responses §9). ChatGPT's backend and some gateways leave the output of
+the last snapshot empty.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import CALLS, is_cut
 from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_edit import find_member
 from dragoman.wire.sse import Frame, encode
 
 RUN: Final = frozenset({*CALLS, "shell_call", "local_shell_call", "apply_patch_call", "computer_call"})
 """Calls that agents run."""
+_EMPTY: Final = re.compile(rb"\[\s*\]|null")
 _ACTED_ON: Final = RUN | {"message", "reasoning"}
 """Items that agents show or run. They know others, which are hosted, from the terminal event."""
 
@@ -76,3 +80,16 @@ def missing_frames(missing: list[MissingItem], number: int) -> tuple[list[bytes]
             frames.append(encode(Frame(name, dumps(event))))
             number += 1
     return frames, number
+
+
+def with_output(data: bytes, items: list[bytes]) -> bytes | None:
+    """Return the terminal event `data`, whose response has no items, with these; None if it repeats its keys."""
+    output, response = b"[%b]" % b",".join(items), find_member(data, "response")
+    if response is None or not data.startswith(b"{", response):
+        return None
+    at = find_member(data[response:], "output")
+    if at is None:
+        at = response + 1
+        return data[:at] + b'"output":' + output + b"," + data[at:]
+    empty = _EMPTY.match(data, response + at)
+    return None if empty is None else data[: empty.start()] + output + data[empty.end() :]

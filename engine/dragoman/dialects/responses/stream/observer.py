@@ -23,6 +23,7 @@ from dragoman.dialects.responses.stream.missing_items import (
     find_missing,
     item_identity,
     missing_frames,
+    with_output,
 )
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
@@ -62,7 +63,8 @@ class ResponsesObserver(Observer):
 
     A terminal event closes the stream. An `error` does not: services send `response.failed` after it, and agents read
     only that; the gateway writes it if the service does not. Agents act on items that are done, and SGLang's router
-    ends none: before `response.completed`, those of its snapshot are added. One that is in no snapshot is a fault.
+    ends none: before `response.completed`, those of its snapshot are added. One that is in no snapshot is a fault. The
+    SDKs return the last snapshot as the response: one without items gets those that are done.
 
     The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
     rejects a changed id.
@@ -75,6 +77,7 @@ class ResponsesObserver(Observer):
         "_counted_items",
         "_done",
         "_echo",
+        "_emptied",
         "_finished",
         "_id",
         "_last",
@@ -99,6 +102,8 @@ class ResponsesObserver(Observer):
         """Index → call id or id of the items that are done."""
         self._missing: list[MissingItem] = []
         """Those of the last snapshot that were not done."""
+        self._emptied = False
+        """True if the last snapshot has none of the items, which are all done."""
         self._calls: set[int] | None = None
         """Those of them that are calls of the client's tools. None before the first call."""
         self._done: list[bytes] | None = None
@@ -125,8 +130,8 @@ class ResponsesObserver(Observer):
         super().observe(data, event)
         if begins and self._echo:
             self._begun = response_of(data)
-        if self._missing:
-            self._insert_missing(data, event)
+        if self.closed:
+            self._complete_end(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
         """Check one event, and keep what an error frame must repeat."""
@@ -263,8 +268,23 @@ class ResponsesObserver(Observer):
                 self.fault = StreamTruncated("upstream sent response.completed with a call that is not done").failure
                 self._last -= 1
                 return
+        done = self._done
+        lacks = output is None or output == []
+        self._emptied = lacks and not self._open and done is not None and len(done) == len(self._finished)
         self.complete = True
         self.failure = None
+
+    def _complete_end(self, data: bytes, event: str) -> None:
+        """Put what is missing into, or before, the terminal event `data`."""
+        if self._missing:
+            self._insert_missing(data, event)
+        elif self._emptied:
+            self._emptied = False
+            assert self._done is not None
+            items = [item for _, item in sorted(zip(self._finished, self._done, strict=True))]
+            if (completed := with_output(data, items)) is not None:
+                self.instead = encode(Frame(event, completed))
+                self.repair = "the last event had none of the items"
 
     def _insert_missing(self, data: bytes, event: str) -> None:
         """Put the events of missing items before the terminal event `data`, whose number grows by theirs."""

@@ -12,6 +12,7 @@ from dragoman.dialects.responses.stream.missing_items import (
     find_missing,
     item_identity,
     missing_frames,
+    with_output,
 )
 from oracles.grammar import sse
 from support.responses_frames import call, message, reasoned, text_part
@@ -60,3 +61,13 @@ def test_the_events_continue_the_numbers() -> None:
     ]
     assert number == 12
     assert [event["item"]["status"] for event in events] == ["completed", "in_progress", "completed"]
+
+
+def test_the_last_event_with_the_items() -> None:
+    items = [b'{"a":1}', b'{"b":2}']
+    given = b'{"type":"x","response":{"id":"r","output":%b,"usage":null}}'
+    for empty in (b"[]", b"[ \n]", b"null"):
+        assert with_output(given % empty, items) == given % b'[{"a":1},{"b":2}]'
+    assert with_output(b'{"response": {"id":1}}', items) == b'{"response": {"output":[{"a":1},{"b":2}],"id":1}}'
+    for repeated in (given % b'[[]],"output":[]', b'{"response":1,"response":{"output":[]}}'):
+        assert with_output(repeated, items) is None
