@@ -206,6 +206,7 @@ class Translation:
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
             observer.several = context.several
+            observer.content_parts = context.profile.reasoning_key == "thinking"
             kind = client.usage_remover if context.remove_usage else Passthrough
             return kind(observer, context, renamer, self.replay, self._rest_of_stream)
         return self._pipeline(not context.logprobs, self._validator(validates()))

@@ -75,6 +75,9 @@ class Codec:
 
     join_block: Callable[[Any, list[Any]], Any] | None = None
     """Returns an opaque block of a stream with what its deltas add to it. None if opaque blocks have no deltas."""
+    usual_reply: Callable[[Any, Losses], Any] | None = None
+    """Returns a complete reply in the form that clients read, and records what was odd; the object itself if it has
+    that form. None if clients get every form."""
     snapshot: Callable[[bytes], bytes | None] | None = None
     """Returns the complete reply that the last frame of a stream holds, given its data; None if it holds none. None if
     frames of the dialect never do."""

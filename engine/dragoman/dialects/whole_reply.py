@@ -50,6 +50,9 @@ class WholeReply:
         if unwrapped(payload, upstream.dialect) is not payload:
             payload = unwrapped(loads_exact(body), upstream.dialect)
             body = dumps(payload)
+        if upstream.usual_reply is not None and upstream.usual_reply(payload, context.losses) is not payload:
+            payload = upstream.usual_reply(loads_exact(body), context.losses)
+            body = dumps(payload)
         context.usage = upstream.note_service(payload, context)
         self._measure(payload)
         self.note_id(payload.get("id"))

@@ -36,6 +36,7 @@ class Observer:
     __slots__ = (
         "closed",
         "complete",
+        "content_parts",
         "counted",
         "failure",
         "fault",
@@ -85,6 +86,8 @@ class Observer:
         self.instead: bytes | None = None
         self.odd = False
         self.holds = False
+        self.content_parts = False
+        """True if content may be an array of parts in this server's streams (profile `reasoning_key = thinking`)."""
         self.several = False
         """True if the client requested several replies in one."""
         self.on_run: RunCallback | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.extra_content import sign_history
+from dragoman.dialects.chat.odd_forms import usual_reply
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.reply_fields import note_service
@@ -57,4 +58,5 @@ CODEC = Codec(
     request_usage=request_usage,
     several=_several,
     usage_remover=UsageRemover,
+    usual_reply=usual_reply,
 )

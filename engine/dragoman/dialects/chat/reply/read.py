@@ -14,6 +14,7 @@ from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.images import read_images
+from dragoman.dialects.chat.odd_forms import usual_reply
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs, record_unread
 from dragoman.dialects.chat.reply_fields import (
@@ -67,6 +68,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     content that no client can receive.
     """
     losses, names = context.losses, context.names
+    body = usual_reply(body, losses)
     choice, message = _only_choice(body, context)
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
     reply_id = upstream_id if type(upstream_id) is str else ""

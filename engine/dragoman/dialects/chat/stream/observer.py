@@ -12,7 +12,7 @@ from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
 from dragoman.dialects.chat.reply_fields import BODY, note_service
 from dragoman.dialects.chat.stop_and_usage import READ_FINISH, read_finish_reason
 from dragoman.dialects.chat.stream.reader import ChatReader
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import read_error_payload, unwrapped
 from dragoman.dialects.shared.forwarded_calls import ForwardedCalls
 from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Failure
@@ -71,6 +71,9 @@ class ChatObserver(Observer):
             if type(choices) is dict and choices:
                 self.odd = True
                 return None
+            if choices is None and unwrapped(payload, Dialect.CHAT) is not payload:
+                self.odd = True
+                return None
             if not (choices is None and usage):
                 return self.violation("a chunk without choices")
             choices = []
@@ -103,6 +106,9 @@ class ChatObserver(Observer):
             return False
         index = choice.get("index")
         if type(index) is not int:
+            if index is not None and not self.several:
+                self.odd = True
+                return False
             self.violation("a choice without an index")
             index = None
         delta = choice.get("delta")
@@ -115,6 +121,9 @@ class ChatObserver(Observer):
             self.odd = True
             return False
         if type(delta) is dict and delta:
+            if ("finish_reason" in delta or type(delta.get("content")) is list) and self._is_odd_delta(delta):
+                self.odd = True
+                return False
             self.progressed = True
             if calls := delta.get("tool_calls"):
                 self.tool_open = True
@@ -149,6 +158,11 @@ class ChatObserver(Observer):
             or (type(message) is dict and self._calls is None and bool(message.get("tool_calls")))
         )
 
+    def _is_odd_delta(self, delta: Json) -> bool:
+        """True if the content of a delta is an array of parts, or it has a `finish_reason`."""
+        parts = type(delta.get("content")) is list and not self.content_parts
+        return not self.several and (parts or bool(delta.get("finish_reason")))
+
     def _read_calls(self, fragments: Any) -> bool:
         """Record the fragments of calls. Return False if clients would misread them.
 
@@ -172,6 +186,8 @@ class ChatObserver(Observer):
                 calls.lost = True
                 return True
             custom, body = call_body(fragment)
+            if not body:
+                return False
             call_id, name = fragment.get("id"), body.get("name")
             if key not in calls.by_key:
                 if key != len(calls.by_key) or not calls.start(key, call_id, name, custom=custom):
@@ -197,7 +213,7 @@ class ChatObserver(Observer):
         """See `Observer.so_far`."""
         if self._before is not None:
             return self._before
-        if self._head is None:
+        if self._head is None or not (self._open or self._finished):
             return []
         deltas: list[Json] = [{"role": "assistant", "content": "." if self._shown else ""}]
         for index, call in self._calls.by_key.items() if self._calls is not None else ():

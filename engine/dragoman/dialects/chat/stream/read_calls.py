@@ -15,6 +15,7 @@ from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
+from dragoman.dialects.chat.odd_forms import nested_call
 from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call, record_unsigned
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
@@ -93,6 +94,8 @@ class ToolCallAssembler:
             raise UpstreamProtocolError("upstream sent a tool call that is not an object")
         custom, body = call_body(fragment)
         if not (CALL.issuperset(fragment) and CALL_BODY.issuperset(body)):
+            fragment = nested_call(fragment, _AT, self._context.losses)
+            custom, body = call_body(fragment)
             record_unknown_call(fragment, _AT, self._context.losses)
         name, text = body.get("name"), body.get("input" if custom else "arguments")
         if name and type(name) is not str:

@@ -12,6 +12,7 @@ from dragoman.canonical.events import Annotation, Citation, Delta, Event, Logpro
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed
+from dragoman.dialects.chat.odd_forms import FINISH, calls_in
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import is_signed, plain_text, reasoning_text, record_unread
 from dragoman.dialects.chat.reply.read import AUDIO
@@ -31,7 +32,7 @@ _DELTA: Final[Path] = ("choices", 0, "delta")
 class ContentReader:
     """Reads the content of one stream."""
 
-    __slots__ = ("_context", "_plain", "_sources", "audio", "calls", "reply_id", "text", "tokens")
+    __slots__ = ("_context", "_plain", "_sources", "audio", "calls", "finish", "reply_id", "text", "tokens")
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
@@ -46,6 +47,8 @@ class ContentReader:
         """Log probabilities of the current chunk, until its text is added."""
         self.audio = False
         """True if there is an audio, which is dropped."""
+        self.finish: Any = None
+        """The `finish_reason` inside the last delta that had one."""
         self._plain = False
         """True if reasoning came in a field that holds a text only."""
 
@@ -78,7 +81,7 @@ class ContentReader:
                 break
         if not plain:
             if not MESSAGE.issuperset(delta):
-                record_unknown(delta, MESSAGE, _DELTA, self._context.losses)
+                self._read_unknown(delta)
             self._read_reasoning(delta, out)
             if EXTRA_KEY in delta:
                 if (extra := read_signed(delta)) is not None:
@@ -108,6 +111,15 @@ class ContentReader:
         if images := delta.get("images"):
             self.text.add_images(images, out)
 
+    def _read_unknown(self, delta: Json) -> None:
+        """Record the unknown keys of a delta, and keep its `finish_reason`, whose place is in the choice."""
+        known = MESSAGE
+        if finish := delta.get("finish_reason"):
+            self.record_repair(FINISH, (*_CHOICE, "finish_reason"))
+            known |= {"finish_reason"}
+            self.finish = finish
+        record_unknown(delta, known, _DELTA, self._context.losses)
+
     def _read_reasoning(self, delta: Json, out: list[Event]) -> None:
         if text := plain_text(delta):
             self._plain = True
@@ -128,6 +140,8 @@ class ContentReader:
                 return
             calls = self.calls = ToolCallAssembler(self._context, self.text, self.reply_id)
         if fragments:
+            if type(fragments) is not list:
+                fragments = calls_in(fragments, (*_DELTA, "tool_calls"), self._context.losses)
             if type(fragments) is not list:
                 raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
             for position, fragment in enumerate(fragments):

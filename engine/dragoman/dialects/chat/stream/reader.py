@@ -25,6 +25,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import is_error_frame
+from dragoman.dialects.chat.odd_forms import usual_chunk
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply_fields import (
     BODY,
@@ -42,7 +43,7 @@ from dragoman.dialects.chat.stream.read_content import ContentReader
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import read_timestamp, record_unknown
+from dragoman.dialects.shared.json_fields import count_of, read_timestamp, record_unknown
 from dragoman.dialects.shared.service_report import note_tier, tier_of
 from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
@@ -66,6 +67,7 @@ class ChatReader(StreamReader):
         "_early_usage",
         "_finish",
         "_head",
+        "_index",
         "_matched",
         "_phase",
         "_totalled",
@@ -80,6 +82,8 @@ class ChatReader(StreamReader):
         self._phase: Phase = "NEW"
         self._head = b""
         """The first bytes of each chunk up to the value of its choices, if they do not have to be read again."""
+        self._index = 0
+        """The index of the only choice."""
         self._finish: str | None = None
         """The `finish_reason`."""
         self._matched: str | None = None
@@ -111,6 +115,8 @@ class ChatReader(StreamReader):
             if is_error_frame(chunk):
                 return self._end_in_error(chunk, out)
             if type(choices) is not list and (choices or not chunk.get("usage")):
+                if (usual := usual_chunk(data, self.context.losses)) is not None:
+                    return self.read(usual, out)
                 return self._no_chunk(chunk, out)
         if not BODY.issuperset(chunk):
             self._read_extras(chunk)
@@ -124,8 +130,8 @@ class ChatReader(StreamReader):
 
     def _read_choice(self, choice: Any, chunk: Json, data: bytes, out: list[Event]) -> None:
         """Read the choice of a chunk. `data` is the chunk's JSON, perhaps without what is before the choices."""
-        if type(choice) is not dict or (choice.get("index") or 0) != 0:
-            raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
+        if type(choice) is not dict or (choice.get("index") or 0) != self._index:
+            self._take_index(choice)
         if "error" in choice and (error := choice["error"]):  # OpenRouter
             return self._end_in_error({"error": error}, out)
         usage, delta = chunk.get("usage"), choice.get("delta")
@@ -155,6 +161,18 @@ class ChatReader(StreamReader):
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             self._matched = self._matched or read_matched_stop(choice, self.context)
             self._close(native, out)
+
+    def _take_index(self, choice: Any) -> None:
+        """Take the index of the only choice, which some servers do not count from 0.
+
+        Raises UpstreamProtocolError for another choice.
+        """
+        stated = choice.get("index", self._index) if type(choice) is dict else None
+        index = count_of(stated)
+        if index is None or (self._phase != "NEW" and index != self._index):
+            raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
+        self._content.record_repair("the index of the only choice was not 0", (*_CHOICE, "index"))
+        self._index = index
 
     def _end_in_error(self, payload: Json, out: list[Event]) -> None:
         out.append(Error(read_error_payload(payload, Dialect.CHAT)))
@@ -251,6 +269,8 @@ class ChatReader(StreamReader):
 
         Without a `finish_reason`, token counts and `[DONE]` end it, if all of its calls are complete.
         """
+        if event not in READER[self._phase] and self._content.finish:
+            self._close(self._content.finish, out)
         if event not in READER[self._phase]:
             if event != "[DONE]" or not self._totalled or not self._content.are_calls_complete():
                 return False

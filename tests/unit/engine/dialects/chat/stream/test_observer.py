@@ -56,7 +56,8 @@ def test_T27_chat_done_before_every_finish_closes_without_completing(before: lis
 
 @pytest.mark.parametrize("frame", ["{", "[]", '"x"', {"id": "x"}, {"choices": ["x"]}, {"choices": [{"index": []}]}])
 def test_chat_notes_what_is_no_chunk(frame: Any) -> None:
-    assert watch(ChatObserver(), frame).violations
+    observer = watch(ChatObserver(), frame)
+    assert observer.violations or observer.odd
 
 
 _odd = st.recursive(
