@@ -31,7 +31,7 @@ from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.json_fields import is_empty, record_unknown
+from dragoman.dialects.shared.json_fields import count_of, is_empty, record_unknown
 from dragoman.dialects.shared.stream_reader import RunCallback, ignore_run
 from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import Path, UpstreamProtocolError
@@ -39,6 +39,7 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
+INDEX: Final = "the index of a block was not an integer"
 _NO_KEYS: frozenset[str] = frozenset()
 _DELTA_KIND: Final[dict[str, BlockKind]] = {
     "text_delta": "text",
@@ -99,6 +100,8 @@ class BlockReader:
         if key is None:
             self.record_repair("a block had no index")
             key = self._last + 1
+        elif type(key) is not int and (key := count_of(key)) is not None:
+            self.record_repair(INDEX)
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(malformed("content_block_start"))
         self._last = key
@@ -249,9 +252,14 @@ class BlockReader:
             out.append(Annotation(index, read_citation(citation)))
 
     def _last_index(self, key: Any, what: str) -> int:
-        """Return the index for an event without one: that of the last block. `what` is the event's name."""
+        """Return the index of an event in which it is no integer, or missing: then it is that of the last block.
+
+        `what` is the event's name.
+        """
         if key is not None:
-            raise UpstreamProtocolError(malformed(what))
+            if (count := count_of(key)) is None:
+                raise UpstreamProtocolError(malformed(what))
+            return count
         self.record_repair("a block had no index")
         return self._last
 

@@ -285,6 +285,13 @@ class ItemTable:
             )
         return item
 
+    def add_in_place_of(self, index: int, raw: Json, out: list[Event]) -> None:
+        """Add an item whose `output_index` is that of one that is done: later events with it are about the new one."""
+        key = 1 + max(max(self.items), *(item.key for item in self.items.values()))
+        before = self.items[index]
+        self.items[index] = self.add(key, raw, out)
+        self.items[key] = before
+
     def start_block(self, key: Hashable, kind: BlockKind, out: list[Event]) -> int:
         """Return the index of a new block. The call before it is ended if it is complete.
 

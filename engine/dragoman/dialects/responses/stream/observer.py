@@ -171,6 +171,10 @@ class ResponsesObserver(Observer):
                 self._keep_item(item)
             elif name == "response.output_item.added":
                 self._open_call(item, index)
+        elif name in HANDLERS and not self._open and not self._finished:
+            self._echo = self._echo or (None if self._id is None else b"")
+            self.odd = True  # it has no index of its item
+            return None
         if name.endswith(".delta"):
             self.progressed = True
             text = payload.get("delta")
@@ -203,6 +207,8 @@ class ResponsesObserver(Observer):
         if name == "response.output_item.added":
             if index in self._open:
                 self.violation("an item added twice")
+            elif index in self._finished and self._has_all():
+                self.odd = True
             elif len(self._open) < DEFAULT_LIMITS.blocks:
                 self._open[index] = item.get("type") if type(item) is dict else None
         elif index not in self._open:
@@ -268,11 +274,24 @@ class ResponsesObserver(Observer):
                 self.fault = StreamTruncated("upstream sent response.completed with a call that is not done").failure
                 self._last -= 1
                 return
-        done = self._done
-        lacks = output is None or output == []
-        self._emptied = lacks and not self._open and done is not None and len(done) == len(self._finished)
+        self._emptied = (output is None or output == []) and self._has_all()
         self.complete = True
         self.failure = None
+
+    def _has_all(self) -> bool:
+        """True if there are items, all of them are done, and all are kept."""
+        return not self._open and self._done is not None and len(self._done) == len(self._finished)
+
+    def so_far(self) -> list[bytes]:
+        """See `Observer.so_far`."""
+        if self._echo is None:
+            return []
+        response = loads(self._echo) if self._echo else {"id": self._id}
+        events: list[Json] = [{"type": "response.created", "response": response}]
+        for index, item in zip(self._finished, self._done or (), strict=True):
+            held = {"output_index": index, "item": Fragment(item)}
+            events += [{"type": f"response.output_item.{step}", **held} for step in ("added", "done")]
+        return [dumps(event) for event in events]
 
     def _complete_end(self, data: bytes, event: str) -> None:
         """Put what is missing into, or before, the terminal event `data`."""

@@ -29,9 +29,13 @@ def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     if type(raw) is not dict:
         raise wrong_type(event, "item")
     key = table.new_key(event)
-    if key in table.items:
+    if key not in table.items:
+        table.add(key, raw, out)
+    elif table.items[key].done and table.items[key].id != raw.get("id"):
+        table.record_repair("several items had one output_index")
+        table.add_in_place_of(key, raw, out)
+    else:
         raise UpstreamProtocolError(f"upstream started item {key} twice")
-    table.add(key, raw, out)
 
 
 def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:

@@ -83,7 +83,7 @@ def test_text() -> None:
         ({"type": "content_block_delta", "index": 0, "delta": "x"}, "malformed content_block_delta"),
         (opened(1, type="tool_use", id="a", name="", input={}), "without a name"),
         ({"type": "content_block_start", "index": 1}, "malformed content_block_start"),
-        (text("1"), "malformed content_block_start"),  # type: ignore[arg-type]
+        (text("one"), "malformed content_block_start"),  # type: ignore[arg-type]
         (LAST, "before a stop_reason"),
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
