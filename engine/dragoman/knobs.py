@@ -57,7 +57,7 @@ class Knobs:
     """Reasoning of other providers in the history becomes plain assistant text, instead of being dropped."""
     custom_tool_bridge: Literal["auto", "wrap", "reject"] = "auto"
     """Free-text tools, if the upstream has none: `auto` wraps them in a function for Responses clients and answers
-    other clients with a 400."""
+    other clients with a 400, except for old calls, which it wraps."""
     derive_phase: Literal["off", "on"] = "off"
     """Responses upstreams: mark assistant messages of the history with a phase."""
     hosted_tools: Literal["drop", "reject", "map"] = "drop"

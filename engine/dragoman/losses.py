@@ -233,6 +233,14 @@ class Losses:
         if rows < self.keep:
             self._beyond = None
 
+    def forget(self, at: Path) -> None:
+        """Drop the last rows as far as they are those of the part at `at` of the request, which is read again."""
+        size = len(at)
+        while self._rows and self._rows[-1][1][:size] == at:
+            code, _, done = self._rows.pop()
+            if self._once is not None:
+                self._once.discard((code, done))
+
     def shorten(self, longest: int, clean: Callable[[str], str]) -> None:
         """Cut each long text to the first `longest` characters of what `clean` returns for it, before rows are kept."""
         for number, (code, path, done) in enumerate(self._rows):

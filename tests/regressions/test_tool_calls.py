@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dragoman import DragomanError
+from dragoman import DragomanError, LossCode
 from oracles.grammar import Call
 from regressions.wire import (
     CHAT,
@@ -139,11 +139,16 @@ def test_T05_the_index_is_written_on_every_fragment() -> None:
 
 def test_T06_messages_blocks_inside_chat_content_are_refused_by_name() -> None:
     """Raw `tool_use` inside Chat content: a 422 and a hung thread (zed-industries/zed#54958)."""
-    content = [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}]
+    content = [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"f": "old words"}}]
     with pytest.raises(DragomanError) as caught:
-        send(CHAT, MESSAGES, messages=[{"role": "assistant", "content": content}, {"role": "user", "content": "x"}])
+        send(CHAT, MESSAGES, messages=[{"role": "user", "content": content}])
     assert caught.value.failure.status == 400
     assert caught.value.failure.param == "messages[0].content[0]"
+    # In the history, where an error would end the session, they are a text.
+    old = [("user", "x"), ("assistant", content), ("user", "y")]
+    body, translation = send(CHAT, MESSAGES, messages=[{"role": role, "content": each} for role, each in old])
+    assert "old words" in json.dumps(body["messages"])
+    assert LossCode.ITEM_SHAPE in translation.losses.counts
 
 
 def test_T06_input_is_an_object_for_messages_clients_and_a_string_for_chat() -> None:

@@ -464,6 +464,10 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "messages": lambda n: messages([USER], **{f"k{i}": i for i in range(n)}),
         "responses": lambda n: responses([USER], **{f"k{i}": i for i in range(n)}),
     },
+    "odd old turns": _turns(lambda n: [*([{"role": "critic", "content": 7}] * n), ANSWER, USER]),
+    "odd old parts": _turns(
+        lambda n: [*([{"role": "user", "content": [{"type": "tool_use", "id": "c", "input": {}}]}] * n), ANSWER, USER]
+    ),
     "unknown keys in turns": _turns(lambda n: [{**USER, "k": i} for i in range(n)]),
     "calls of one id": _each(_calls, True, _all),
     "calls of one id, half answered": _each(_calls, True, _half),

@@ -183,6 +183,15 @@ class _Bridge:
                 at, f"{what} cannot be sent to this upstream, whose tools take JSON (custom_tool_bridge = wrap can)"
             )
 
+    def _wrap_call(self, call: ToolCall) -> None:
+        """Make a call of a free-text tool a function call. Calls are history, which `auto` does not refuse."""
+        if self._knobs.custom_tool_bridge != "auto":
+            self.refuse_custom(call.at, f"the call of the free-text (custom) tool {call.name!r}")
+        elif not FACTS[self.origin].agent_tools:
+            self._losses.add(LossCode.CUSTOM_WRAPPED, call.at, "the call became a function call")
+        call.arguments = dumps({TEXT_FIELD: call.arguments}).decode()
+        call.custom = False
+
     def natives(self, turn: Turn) -> None:
         """Replace the parts of one turn that have replacements for other upstreams."""
         if self._native or not any(type(part) is Native and part.instead for part in turn.parts):
@@ -198,9 +207,7 @@ class _Bridge:
             call.name = flat_name(call.name, call.namespace)
             call.namespace = None
         if call.custom and self._wrap:
-            self.refuse_custom(call.at, f"the call of the free-text (custom) tool {call.name!r}")
-            call.arguments = dumps({TEXT_FIELD: call.arguments}).decode()
-            call.custom = False
+            self._wrap_call(call)
         if call.search and self._search:
             call.search = False
         if call.built_in and not self._built_in:

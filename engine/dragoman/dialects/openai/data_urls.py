@@ -38,11 +38,11 @@ def read_image_url(url: str, at: Path) -> Inline | Url:
     Raises `ClientRequestError` for any other (mapping §4.1).
     """
     if is_data_url(url):
-        return read_image_data(*_split(url, at))
+        return read_image_data(*_split(url, at), at)
     if is_web(url):
         return Url(url)
     if (known := type_of_data(url)) is not None:
-        return read_image_data(known, url)
+        return read_image_data(known, url, at)
     raise ClientRequestError(at, "expected an http(s) or data URL")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from typing import Final
 
@@ -10,6 +11,7 @@ from dragoman.errors import ClientRequestError, Path
 
 _IMAGES: Final = {"iVBO": "image/png", "/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
 """First three bytes of an image, in base64 → its media type."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _PDF: Final = "JVBE"  # %PD
 _SPACE: Final = dict.fromkeys(map(ord, " \t\r\n"))
 _OTHER_ALPHABET: Final = {ord("-"): "+", ord("_"): "/"}
@@ -39,11 +41,17 @@ def plain_base64(data: str) -> str:
     return data + "=" * (-len(data) % 4)
 
 
-def read_image_data(media_type: str, data: str) -> Inline:
-    """Return an image. Its first bytes decide what it is: vendors reject an image of another type than its label."""
+def read_image_data(media_type: str, data: str, at: Path) -> Inline:
+    """Return an image. Its first bytes decide what it is: vendors reject an image of another type than its label.
+
+    Raises ClientRequestError, which names the field `at`, for data that has a known type by its label only and is no
+    base64: clients put a text in the place of old images.
+    """
     data = plain_base64(_without_head(data))
     known = _IMAGES.get(data[:4])
     if known is None:
+        if _BASE64.fullmatch(data) is None:
+            raise ClientRequestError(at, "expected base64")
         known = media_type.strip().lower()
         if known == "image/jpg":
             known = "image/jpeg"

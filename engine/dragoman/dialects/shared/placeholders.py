@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.canonical.parts import Document, Image, Part, Recording, Text, Unread, Url
 from dragoman.canonical.turn import Turn
+from dragoman.dialects.shared.odd_history import has_prose, item_text
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
@@ -98,6 +99,20 @@ def read_unread(given: Any, error: ClientRequestError, at: Path, losses: Losses,
     kind = given.get("type") if type(given) is dict else None
     if losses.strict or (type(kind) is str and kind in _CALLS):
         raise error
-    text = given.get("text") if type(given) is dict else given
-    unread = Unread(error.with_traceback(None), at, text if type(text) is str else "")
+    unread = Unread(error.with_traceback(None), at, words_of(given))
     return Text(replaced(unread, error, losses), at) if assistant else unread
+
+
+def words_of(given: Any) -> str:
+    """Return the text of a part that could not be read: its `text`, or its JSON if it is a call or has prose."""
+    text = given.get("text") if type(given) is dict else given
+    if type(text) is str:
+        return text
+    kind = given.get("type") if type(given) is dict else None
+    is_call = type(kind) is str and kind in _CALLS
+    return item_text(given) if is_call or has_prose(given) else ""
+
+
+def text_instead(given: Any, error: ClientRequestError) -> str:
+    """Return the text that takes the place of a part of the history, which is rejected with `error`."""
+    return words_of(given) or f"[content left out: {error.problem.partition(';')[0]}]"

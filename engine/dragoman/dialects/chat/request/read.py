@@ -13,6 +13,7 @@ from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import Role, Turn
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.request.odd_messages import repair
 from dragoman.dialects.chat.request.read_compact import read_compact_turns
 from dragoman.dialects.chat.request.read_content import (
     ASSISTANT_PARTS,
@@ -40,6 +41,7 @@ from dragoman.dialects.shared.json_fields import (
     required_text,
     typed,
 )
+from dragoman.dialects.shared.odd_history import OddHistory
 from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
@@ -140,36 +142,47 @@ _CALLED_KEYS = {"function": frozenset({"name", "arguments"}), "custom": frozense
 
 
 def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
-    """Return one turn for each message, in order."""
+    """Return one turn for each message, in order. A message of the history that cannot be read is repaired."""
     turns: list[Turn] = []
     custom: set[str] = set()
     """Ids of the calls of custom tools."""
     unnamed = UnnamedCalls(messages, losses)
+    odd: OddHistory | None = None
     numbered = enumerate(messages)  # shared, so that each run of compact turns starts after the last message read
     while (general := read_compact_turns(numbered, turns, custom)) is not None:
         i, message = general
-        at = ("messages", i)
-        if type(message) is not dict:
-            raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
-        role = message.get("role")
-        if role == "assistant":
-            turn = _read_assistant(unnamed.complete(message, i), at, losses, custom)
-        elif role in RESULT_ROLES:
-            if not message.get("tool_call_id"):
-                message = unnamed.result(message, i)
-            turn = _read_tool(message, at, losses, custom)
-        elif role == "user":
-            note_unknown(message, _INSTRUCTION_KEYS, at, losses)
-            turn = _read_turn("user", message, at, losses)
-        elif role == "system" or role == "developer":
-            note_unknown(message, _INSTRUCTION_KEYS, at, losses)
-            turn = _read_turn("instruction", message, at, losses)
-            turn.original = role
-        else:
-            unknown = required(message, "role", str, at)
-            raise ClientRequestError((*at, "role"), f"unknown role {unknown!r}")
-        turns.append(turn)
+        try:
+            turns.append(_read_message(message, i, losses, custom, unnamed))
+        except ClientRequestError as error:
+            if odd is None:
+                odd = OddHistory(messages, losses, repair)
+            turn = odd.read(message, i, error, lambda other, n: _read_message(other, n, losses, custom, unnamed))
+            if turn is not None:
+                turns.append(turn)
     return turns
+
+
+def _read_message(message: Any, number: int, losses: Losses, custom: set[str], unnamed: UnnamedCalls) -> Turn:
+    at = ("messages", number)
+    if type(message) is not dict:
+        raise ClientRequestError(at, f"expected an object, got {kind_of(message)}")
+    role = message.get("role")
+    if role == "assistant":
+        return _read_assistant(unnamed.complete(message, number), at, losses, custom)
+    if role in RESULT_ROLES:
+        if not message.get("tool_call_id"):
+            message = unnamed.result(message, number)
+        return _read_tool(message, at, losses, custom)
+    if role == "user":
+        note_unknown(message, _INSTRUCTION_KEYS, at, losses)
+        return _read_turn("user", message, at, losses)
+    if role == "system" or role == "developer":
+        note_unknown(message, _INSTRUCTION_KEYS, at, losses)
+        turn = _read_turn("instruction", message, at, losses)
+        turn.original = role
+        return turn
+    unknown = required(message, "role", str, at)
+    raise ClientRequestError((*at, "role"), f"unknown role {unknown!r}")
 
 
 def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:

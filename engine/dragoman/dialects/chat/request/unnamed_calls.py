@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.odd_history import known_id
 from dragoman.losses import LossCode, Losses
 
 RESULT_ROLES: Final = ("tool", "function")
@@ -90,8 +91,7 @@ def _is_dict(value: Any) -> bool:
 
 
 def _id_of(call: Json, number: int, k: int) -> str:
-    call_id = call.get("id")
-    return call_id if type(call_id) is str and call_id else f"call_{number}_{k}"
+    return known_id(call.get("id")) or f"call_{number}_{k}"
 
 
 def _is_complete(call: Any) -> bool:

@@ -25,7 +25,7 @@ from dragoman.canonical.turn import (
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.dialects.shared.inline_data import read_image_data
-from dragoman.errors import Path
+from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses
 from dragoman.wire.json_codec import MAY_BE_ROUNDED, has_float
 
@@ -74,7 +74,11 @@ def read_compact_turns(
                 canonical_role, original = _STRING_ROLES[role]
                 turn = compact_turn(canonical_role, content, ("messages", number), original, True)
             turns.append(turn)
-    except (KeyError, TypeError):  # TypeError: not an object where one is expected, or half a surrogate pair in it
+    except (
+        KeyError,
+        TypeError,
+        ClientRequestError,
+    ):  # TypeError: not an object where one is expected, or half a surrogate pair in it
         return number, message
     return None
 
@@ -192,5 +196,5 @@ def _text_or_image(block: Json, at: Path) -> Text | Image | None:
         source = block["source"]
         media_type, data = source["media_type"], source["data"]
         if source["type"] == "base64" and len(source) == 3 and type(media_type) is str and type(data) is str:
-            return Image(read_image_data(media_type, data), at)
+            return Image(read_image_data(media_type, data, at), at)
     return None

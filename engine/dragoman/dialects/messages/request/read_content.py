@@ -152,8 +152,8 @@ def _source(block: Json, at: Path, losses: Losses) -> tuple[Json, str, Path]:
 
 def _media(source: Json, kind: str, path: Path, *, image: bool) -> Inline | Url | FileRef:
     if kind == "base64":
-        read = read_image_data if image else read_file_data
-        return read(required(source, "media_type", str, path), required(source, "data", str, path))
+        media_type, data = required(source, "media_type", str, path), required(source, "data", str, path)
+        return read_image_data(media_type, data, (*path, "data")) if image else read_file_data(media_type, data)
     if kind == "url":
         return Url(required(source, "url", str, path))
     if kind == "file":

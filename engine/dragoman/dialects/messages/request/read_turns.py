@@ -8,10 +8,12 @@ from typing import Any, Final
 from dragoman.canonical.parts import Part, Text
 from dragoman.canonical.request import Json, Tool
 from dragoman.canonical.turn import Turn, compact_turn
+from dragoman.dialects.messages.request.odd_turns import OddTurns
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, one_of, optional, required
+from dragoman.dialects.shared.odd_history import OddHistory
 from dragoman.errors import ClientRequestError, Path, TooMany
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
@@ -52,12 +54,15 @@ class _TurnReader:
     Messages may change the tools and the effort. After `read`, `tools` and `effort` are those in effect at the end.
     """
 
-    __slots__ = ("_changed", "_losses", "effort", "tools")
+    __slots__ = ("_changed", "_last_user", "_losses", "_messages", "effort", "tools")
 
     def __init__(self, tools: list[Tool], effort: str | None, losses: Losses) -> None:
         self.tools, self.effort, self._losses = tools, effort, losses
         self._changed: dict[str, Tool] | None = None
         """The tools by name, from the first message on that changes them."""
+        self._messages: list[Any] = []
+        self._last_user: int | None = None
+        """The index of the last message of the user; None before it is searched for."""
 
     def read(
         self,
@@ -67,32 +72,40 @@ class _TurnReader:
         turns: list[Turn],
     ) -> None:
         """Append a turn for each of `messages` from `other` on, its number and the message; `numbered` has the next."""
-        losses = self._losses
-        last_user: int | None = None
+        odd: OddHistory | None = None
+        self._messages = messages
         while other is not None:
             index, message = other
-            at = ("messages", index)
-            if type(message) is not dict:
-                raise ClientRequestError(at, f"expected a message (an object), got {kind_of(message)}")
-            role = message.get("role")
-            if role == "user":
-                if len(message) > 2:
-                    drop_unknown(message, _MESSAGE_KEYS, losses, at)
-                parts, plain = self._content(message.get("content"), USER, "a user message", (*at, "content"))
-                turns.append(Turn("user", parts, at, "", plain))
-            elif role == "assistant":
-                if len(message) > 2:
-                    drop_unknown(message, _MESSAGE_KEYS, losses, at)
-                self._assistant(message, at, turns)
-            elif role == "system":
-                if message.get("clear_at") is not None and last_user is None:
-                    last_user = _last_user(messages)
-                self._system(message, at, turns, -1 if last_user is None else last_user)
-            else:
-                raise ClientRequestError((*at, "role"), f"expected user, assistant or system; got {role!r}")
-            other = read_compact_turns(numbered, turns, losses)
+            try:
+                self._message(message, index, turns)
+            except ClientRequestError as error:
+                if odd is None:
+                    odd = OddHistory(messages, self._losses, OddTurns(messages).repair)
+                odd.read(message, index, error, lambda repaired, number: self._message(repaired, number, turns))
+            other = read_compact_turns(numbered, turns, self._losses)
         if self._changed is not None:
             self.tools[:] = self._changed.values()
+
+    def _message(self, message: Any, index: int, turns: list[Turn]) -> None:
+        at = ("messages", index)
+        if type(message) is not dict:
+            raise ClientRequestError(at, f"expected a message (an object), got {kind_of(message)}")
+        role = message.get("role")
+        if role == "user":
+            if len(message) > 2:
+                drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+            parts, plain = self._content(message.get("content"), USER, "a user message", (*at, "content"))
+            turns.append(Turn("user", parts, at, "", plain))
+        elif role == "assistant":
+            if len(message) > 2:
+                drop_unknown(message, _MESSAGE_KEYS, self._losses, at)
+            self._assistant(message, at, turns)
+        elif role == "system":
+            if message.get("clear_at") is not None and self._last_user is None:
+                self._last_user = _last_user(self._messages)
+            self._system(message, at, turns, -1 if self._last_user is None else self._last_user)
+        else:
+            raise ClientRequestError((*at, "role"), f"expected user, assistant or system; got {role!r}")
 
     def _content(self, content: Any, table: Any, role: str, at: Path) -> tuple[list[Part], bool]:
         if type(content) is list:

@@ -14,6 +14,8 @@ from dragoman.canonical.parts import Image, Json, Part, Text, ToolCall, ToolResu
 from dragoman.dialects.openai.content_parts import PartReader
 from dragoman.dialects.openai.data_urls import read_image_url
 from dragoman.dialects.responses.request.read_content import USER
+from dragoman.dialects.shared.odd_history import LEFT_OUT, short
+from dragoman.dialects.shared.placeholders import words_of
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
@@ -22,11 +24,7 @@ ENCRYPTED: Final = "[encrypted for another provider]"
 """Stands for encrypted content of a message between agents."""
 COMPACTED: Final = "[Earlier turns of the conversation were compacted by another provider and cannot be read here.]"
 """Stands for another provider's compacted history."""
-_LONGEST_BLOB: Final = 1024
-"""Longest string without blanks that is repeated in a text, in characters. Longer ones are data."""
-_BLOB: Final = re.compile(r"[^\s]+\Z")
 _CIPHERTEXT: Final = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}\Z")
-_LEFT_OUT: Final = frozenset({"type", "id", "call_id", "status", "encrypted_content", "created_by", "agent", "caller"})
 
 
 def is_encrypted(content: str) -> bool:
@@ -77,26 +75,17 @@ def computer_call(item: Json, call_id: str, at: Path) -> ToolCall:
     """Return the call of the computer tool as a function call."""
     arguments = item.get("action")
     if type(arguments) is not dict:
-        arguments = {key: value for key, value in item.items() if key not in _LEFT_OUT}
-    return ToolCall(call_id, "computer", dumps(_short(arguments)).decode(), at)
+        arguments = {key: value for key, value in item.items() if key not in LEFT_OUT}
+    return ToolCall(call_id, "computer", dumps(short(arguments)).decode(), at)
 
 
 def computer_output(item: Json, call_id: str, at: Path) -> ToolResult:
     """Return the output of the computer tool as a function's result."""
     output = item.get("output")
-    content: str | list[Part] = output if type(output) is str else dumps(_short(output)).decode()
+    content: str | list[Part] = output if type(output) is str else dumps(short(output)).decode()
     if type(output) is dict and type(url := output.get("image_url")) is str:
         content = [Image(read_image_url(url, (*at, "output", "image_url")), (*at, "output"))]
     return ToolResult(call_id, content, at, is_error=item.get("status") == "failed")
-
-
-def item_text(item: Any) -> str:
-    """Return any item as text: its type, and its other fields as JSON."""
-    if type(item) is not dict:
-        return dumps(_short(item)).decode()
-    fields = {key: value for key, value in item.items() if key not in _LEFT_OUT and value is not None}
-    kind = item.get("type")
-    return f"[{kind if type(kind) is str else 'item'}] {dumps(_short(fields)).decode()}"
 
 
 def lenient_parts(
@@ -126,18 +115,5 @@ def lenient_parts(
                 raise
             why = str(error)
         losses.add(LossCode.ITEM_SHAPE, path, f"a placeholder was sent: {why}")
-        text = entry.get("text") if type(entry) is dict else entry
-        parts.append(Text(text if type(text) is str else f"[{kind if type(kind) is str else 'part'}]", path))
+        parts.append(Text(words_of(entry) or f"[{kind if type(kind) is str else 'part'}]", path))
     return parts
-
-
-def _short(value: Any) -> Any:
-    """Return a JSON value without long data, such as pictures."""
-    if type(value) is str:
-        blob = len(value) > _LONGEST_BLOB and _BLOB.match(value) is not None
-        return f"[{len(value)} characters of data]" if blob else value
-    if type(value) is list:
-        return [_short(entry) for entry in value]
-    if type(value) is dict:
-        return {key: _short(entry) for key, entry in value.items()}
-    return value

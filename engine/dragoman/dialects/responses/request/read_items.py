@@ -19,7 +19,6 @@ from dragoman.dialects.responses.request.read_as_text import (
     agent_message,
     computer_call,
     computer_output,
-    item_text,
     lenient_parts,
     loose_output,
 )
@@ -46,6 +45,7 @@ from dragoman.dialects.shared.json_fields import (
     required,
     required_text,
 )
+from dragoman.dialects.shared.odd_history import item_text
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
@@ -168,16 +168,16 @@ class ItemsReader:
             self._native(item, kind, [Text(COMPACTED, at)], LossCode.COMPACTION_SHAPE, at)
         elif kind == "message" and type(content := item.get("content")) is list:
             role = item.get("role")
-            table = ASSISTANT if role == "assistant" else USER
+            instruction = role == "developer" or role == "system"
+            table = ASSISTANT if role == "assistant" else INSTRUCTION if instruction else USER
             before = len(losses)
             parts = lenient_parts(content, table, (*at, "content"), losses)
             if len(losses) == before:
                 losses.add(LossCode.ITEM_SHAPE, at, f"only its content was sent: {why}")
             if role == "assistant":
                 self._builder.assistant_parts(at).extend(parts)
-            elif role in ("developer", "system"):
-                texts = [part for part in parts if type(part) is Text]
-                self._builder.add_turn(Turn("instruction", [*texts], at, role))
+            elif instruction:
+                self._builder.add_turn(Turn("instruction", parts, at, role))
             else:
                 self._builder.add_turn(Turn("user", parts, at))
         else:

@@ -100,7 +100,7 @@ def test_percent_signs_of_a_url() -> None:
 
 
 def test_an_unknown_image_keeps_its_label() -> None:
-    assert read_image_data("image/BMP", "Qk0AAAAA").media_type == "image/bmp"
+    assert read_image_data("image/BMP", "Qk0AAAAA", ()).media_type == "image/bmp"
 
 
 def test_a_pdf_file_is_recognised() -> None:
@@ -138,3 +138,10 @@ def test_what_is_no_text_names_its_field(data: str) -> None:
     assert decoded_text("aMO8", ("file",)) == "hü"
     with pytest.raises(ClientRequestError, match=r"^file: expected base64 of UTF-8 text"):
         decoded_text(data, ("file",))
+
+
+@pytest.mark.parametrize("data", ["[omitted]", "<image>", "@@@", "data:image/png;base64,…", "AAAAA"])
+def test_a_text_in_the_place_of_an_image_is_refused(data: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        read_image_data("image/png", data, ("here",))
+    assert caught.value.failure.param == "here"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dragoman.canonical.parts import Image, Json, Text
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request import read_items, refused_items
-from dragoman.dialects.responses.request.read_as_text import COMPACTED, ENCRYPTED, is_encrypted, item_text
+from dragoman.dialects.responses.request.read_as_text import COMPACTED, ENCRYPTED, is_encrypted
+from dragoman.dialects.shared.odd_history import item_text
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
