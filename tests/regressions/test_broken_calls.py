@@ -120,6 +120,54 @@ def test_T22_an_empty_object_after_a_text_is_held_until_the_next_fragment(dialec
     assert held.calls == [Call("call_a", "read", '{"f":"a"}')]
 
 
+ODD_WHOLE = [("null", "{}"), ('"{\\"f\\":\\"a\\"}"', '{"f":"a"}')]
+
+
+@pytest.mark.parametrize(("sent", "meant"), ODD_WHOLE)
+@pytest.mark.parametrize("before", [[], [start_call(0, "call_0", "read", '{"f":1}')]])
+def test_T22_a_forwarded_call_that_is_odd_from_its_first_frame_on(before: list[Any], sent: str, meant: str) -> None:
+    """The frame was not forwarded, so its id and name have to be written."""
+    frame = calls(*before, start_call(len(before), "call_a", "read", sent))
+    held, _, _ = restored(CHAT, CHAT, wire.ROLE, frame, wire.chunk({}, "tool_calls"), wire.DONE)
+    assert held.error is None
+    assert held.calls[-1] == Call("call_a", "read", meant)
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
+def test_T22_calls_without_arguments_before_an_odd_one(dialect: str) -> None:
+    """Each is held until the next frame, which may be held too."""
+    names = ["call_a", "call_b", "call_c"]
+    frames: list[bytes]
+    if dialect == CHAT:
+        starts = [calls(start_call(number, name, "read", "{}")) for number, name in enumerate(names)]
+        frames = [wire.ROLE, *starts, calls(more_call(2, '{"f":1}')), wire.chunk({}, "tool_calls"), wire.DONE]
+    else:
+        frames = [wire.begin()]
+        for number, name in enumerate(names):
+            pieces = ["{}", '{"f":1}'] if name == "call_c" else ["{}"]
+            frames += [wire.tool(number, name, "read"), *(delta(number, "input_json", piece) for piece in pieces)]
+            frames.append(stop(number))
+        frames.append(wire.end("tool_use"))
+    held, _, _ = restored(dialect, dialect, *frames)
+    assert held.error is None
+    assert held.calls == [Call(name, "read", '{"f":1}' if name == "call_c" else "{}") for name in names]
+
+
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
+def test_T22_an_empty_object_within_arguments_is_not_the_first(dialect: str) -> None:
+    """Nothing is held for it, and what follows it is kept for a later odd frame."""
+    pieces = ['{"a":', "{}", ',"b":', "1}"]
+    stream = _stream(dialect, pieces)
+    if dialect == CHAT:
+        odd = [calls(start_call(1, "call_b", "read")), calls(more_call(1, "null"))]
+        stream[-3:-3] = odd
+    else:
+        stream[-1:-1] = [wire.tool(1, "call_b", "read"), delta(1, "input_json", "null"), stop(1)]
+    held, _, _ = restored(dialect, dialect, *stream)
+    assert held.error is None
+    assert held.calls == [Call("call_a", "read", "".join(pieces)), Call("call_b", "read", "{}")]
+
+
 def test_several_replies_in_one_are_forwarded() -> None:
     """A client that requests several choices reads them by their index."""
     body: dict[str, Any] = ask(CHAT, n=2)

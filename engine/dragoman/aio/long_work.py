@@ -83,7 +83,7 @@ def long_work(loop: asyncio.AbstractEventLoop) -> LongWork:
 
 
 async def next_turn(left: int = 0) -> None:
-    """Wait for a turn of the event loop that has no other part. `left` is the size in bytes of the work that is left;
+    """Wait for a turn of the event loop with little other long work. `left` is the size in bytes of what is left to do;
     work with little left goes first. Works in a task, and in an `InlineTask` unlike `asyncio.sleep(0)`."""
     loop = asyncio.get_running_loop()
     turn = loop.create_future()

@@ -1,6 +1,7 @@
-"""Replies whose keys are in snake_case (`finish_reason`): the names in Google's protocol buffers, which JSON printers
-keep if they are set so (`preserving_proto_field_names`), and in the types of Google's Python SDK. Some relays send
-them. The API itself has them in camelCase.
+"""Replies whose keys are in snake_case (`finish_reason`), which some relays send; the API has them in camelCase.
+
+The names in snake_case are those of Google's protocol buffers, which JSON printers keep with
+`preserving_proto_field_names`, and those of the types in Google's Python SDK.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any, Literal
 
 from dragoman.dialects.shared.odd_arguments import form_of
@@ -28,28 +27,38 @@ class ForwardedCall:
         """True if clients may run the call."""
         return self.custom or self.arguments.ends_whole()
 
+    def fragments(self, count: int | None = None) -> list[str]:
+        """Return the first fragments of the arguments, or all, as one or two. None is an empty object, which a reader
+        would keep back until the next one."""
+        text = self.arguments.text(count)
+        cut = text.find("{") + 1
+        return [piece for piece in (text[:cut], text[cut:]) if piece]
+
 
 class ForwardedCalls:
-    """The calls of one stream by key. `lost` is True once their arguments are too long to be kept."""
+    """The calls of one stream by key. `lost` is True once they are too many or too long to be kept."""
 
     __slots__ = ("_budget", "_ids", "by_key", "lost")
 
     def __init__(self) -> None:
         self._budget = ReplyBudget(DEFAULT_LIMITS)
         self._ids: set[str] = set()
-        self.by_key: dict[Hashable, ForwardedCall] = {}
+        self.by_key: dict[int, ForwardedCall] = {}
         self.lost = False
 
-    def start(self, key: Hashable, call_id: Any, name: Any, *, custom: bool = False) -> bool:
+    def start(self, key: int, call_id: Any, name: Any, *, custom: bool = False) -> bool:
         """Record a call. Return False if it has no name, or no id of its own."""
         if type(name) is not str or not name or type(call_id) is not str or not call_id or call_id in self._ids:
             return False
+        if len(self.by_key) >= DEFAULT_LIMITS.blocks:
+            self.lost = True
+            return True
         self._ids.add(call_id)
         self.by_key[key] = ForwardedCall(call_id, name, custom, self._budget)
         return True
 
-    def add(self, key: Hashable, text: Any) -> Verdict:
-        """Record a fragment of arguments."""
+    def add(self, key: int, text: Any) -> Verdict:
+        """Record a fragment of the arguments of a call."""
         if text is None or text == "":
             return "plain"
         call = self.by_key[key]

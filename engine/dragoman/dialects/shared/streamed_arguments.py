@@ -157,9 +157,14 @@ class Arguments:
         """Return all that arrived, with what does not count."""
         return self._left_out + self.text()
 
-    def text(self) -> str:
-        """Return the arguments so far. Halves of a surrogate pair in two fragments are joined to one character."""
-        text = "".join(self._pieces)
+    @property
+    def count(self) -> int:
+        """The number of fragments so far; several that came at once may be one."""
+        return len(self._pieces)
+
+    def text(self, count: int | None = None) -> str:
+        """Return the first fragments, or all so far. Halves of a surrogate pair in two are joined to one character."""
+        text = "".join(self._pieces[:count])
         if not text.isascii() and _SURROGATE.search(text):
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return text

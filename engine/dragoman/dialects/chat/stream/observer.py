@@ -27,7 +27,7 @@ _HEAD: Final = ("id", "created", "model")
 class ChatObserver(Observer):
     """Watches a Chat stream with any number of choices: `complete` is True while none of them is open."""
 
-    __slots__ = ("_before", "_calls", "_finished", "_head", "_open", "_shown", "_totalled")
+    __slots__ = ("_calls", "_finished", "_head", "_held", "_open", "_shown", "_totalled", "_touched")
 
     dialect = Dialect.CHAT
     varying_keys = ChatReader.volatile
@@ -46,8 +46,10 @@ class ChatObserver(Observer):
         """True if there was a text."""
         self._calls: ForwardedCalls | None = None
         """The calls of the only choice. None before the first."""
-        self._before: list[bytes] | None = None
-        """The state before the frame that is held."""
+        self._touched: list[tuple[int, int]] = []
+        """The calls of the last frame: the index of each, and the number of its fragments before; -1 for a new one."""
+        self._held: list[tuple[int, int]] | None = None
+        """Those of the frame that is held."""
 
     def observe(self, data: bytes, event: str) -> None:
         """Read one chunk, or `[DONE]`."""
@@ -64,6 +66,8 @@ class ChatObserver(Observer):
         if is_error_frame(payload):
             return self.watch_error(payload, event)
         self.on_run = None
+        if self._touched:
+            self._touched = []
         usage, choices = payload.get("usage"), payload.get("choices")
         if usage or not BODY.issuperset(payload) or (self.service is None and "service_tier" in payload):
             usage = self._count(payload) or usage
@@ -175,8 +179,6 @@ class ChatObserver(Observer):
             calls = self._calls = ForwardedCalls()
         if calls.lost:
             return True
-        if any(_is_empty_object(fragment) for fragment in fragments):
-            self._before = self.so_far()
         for fragment in fragments:
             if not fragment:
                 continue
@@ -189,15 +191,21 @@ class ChatObserver(Observer):
             if not body:
                 return False
             call_id, name = fragment.get("id"), body.get("name")
-            if key not in calls.by_key:
+            call = calls.by_key.get(key)
+            self._touched.append((key, -1 if call is None else call.arguments.count))
+            if call is None:
                 if key != len(calls.by_key) or not calls.start(key, call_id, name, custom=custom):
                     return False
+                if key not in calls.by_key:
+                    return True
             elif call_id or name:
                 return False
             verdict = calls.add(key, body.get("input" if custom else "arguments"))
             if verdict == "odd":
                 return False
-            self.holds |= verdict == "unsure"
+            if verdict == "unsure":
+                self.holds = True
+                self._held = self._held or self._touched
             self.on_run = calls.by_key[key].arguments.add_all
         return True
 
@@ -211,21 +219,25 @@ class ChatObserver(Observer):
 
     def so_far(self) -> list[bytes]:
         """See `Observer.so_far`."""
-        if self._before is not None:
-            return self._before
         if self._head is None or not (self._open or self._finished):
             return []
         deltas: list[Json] = [{"role": "assistant", "content": "." if self._shown else ""}]
+        counts: dict[int, int | None] = {}
+        for index, count in (*(self._held or ()), *self._touched):
+            counts.setdefault(index, count)
         for index, call in self._calls.by_key.items() if self._calls is not None else ():
+            if (before := counts.get(index)) == -1:
+                continue
             key, text = ("custom", "input") if call.custom else ("function", "arguments")
-            body = {"name": call.name, text: call.arguments.text()}
+            body = {"name": call.name, text: ""}
             deltas.append({"tool_calls": [{"index": index, "id": call.id, "type": key, key: body}]})
+            deltas += [{"tool_calls": [{"index": index, key: {text: piece}}]} for piece in call.fragments(before)]
         head = {key: self._head.get(key) for key in _HEAD}
         return [dumps({**head, "choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
 
     def settle(self) -> None:
         """See `Observer.settle`."""
-        self._before = None
+        self._held = self._touched if self.holds else None
 
     # --- the rest --------------------------------------------------------------------------------------------------
 
@@ -244,13 +256,6 @@ class ChatObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Return the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
-
-
-def _is_empty_object(fragment: Any) -> bool:
-    """True for the fragment of a call whose arguments are an empty object, which may come before the real one."""
-    body = fragment.get("function") if type(fragment) is dict else None
-    text = body.get("arguments") if type(body) is dict else None
-    return type(text) is str and text.strip() == "{}"
 
 
 def _sole_text(choice: Json) -> str | None:

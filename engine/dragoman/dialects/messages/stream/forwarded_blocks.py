@@ -83,8 +83,12 @@ class ForwardedBlocks:
         self.open.discard(index)
         self.open_calls.discard(index)
 
-    def events(self) -> list[Json]:
-        """Return events that bring a reader to the state of these blocks."""
+    def events(self, held: tuple[str, int] | None) -> list[Json]:
+        """Return events that bring a reader to the state of these blocks before the event that is `held`.
+
+        That is the type and the index of the first delta of a call, or of the end of a block.
+        """
+        form, at = held or ("", -1)
         events: list[Json] = []
         for index, kind in enumerate(self._types):
             block = _START.get(kind)
@@ -93,16 +97,13 @@ class ForwardedBlocks:
                 block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
             events.append({"type": "content_block_start", "index": index, "content_block": block})
             if kind:
-                calls = self._calls if kind == "tool_use" else None
-                text = calls.by_key[index].arguments.text() if calls is not None else "."
-                delta = {"type": (form := _DELTAS[kind]), TEXT_KEYS[form]: text}
-                events.append({"type": "content_block_delta", "index": index, "delta": delta})
-            if index not in self.open:
+                name, pieces = _DELTAS[kind], ["."]
+                if kind == "tool_use" and self._calls is not None:
+                    is_held = index == at and form == "content_block_delta"
+                    pieces = [] if is_held else self._calls.by_key[index].fragments()
+                for piece in pieces:
+                    delta = {"type": name, TEXT_KEYS[name]: piece}
+                    events.append({"type": "content_block_delta", "index": index, "delta": delta})
+            if index not in self.open and (index != at or form != "content_block_stop"):
                 events.append({"type": "content_block_stop", "index": index})
         return events
-
-
-def is_empty_object(delta: Any) -> bool:
-    """True for a delta whose arguments are an empty object, which may come before the real one."""
-    text = delta.get("partial_json") if type(delta) is dict else None
-    return type(text) is str and text.strip() == "{}"

@@ -9,7 +9,7 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import EVENTS, TEXT_KEYS, note_message
 from dragoman.dialects.messages.stop_and_usage import is_cut, merge_counts, read_stop, read_usage, stated_usage
-from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks, is_empty_object
+from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
@@ -24,7 +24,7 @@ class MessagesObserver(Observer):
     A `message_stop` inside an open tool call is a fault: clients would run the call with incomplete arguments.
     """
 
-    __slots__ = ("_before", "_blocks", "_counts", "_ended_broken", "_head", "_started", "_stop_reason", "_stopped")
+    __slots__ = ("_blocks", "_counts", "_ended_broken", "_head", "_held", "_started", "_stop_reason", "_stopped")
 
     dialect = Dialect.MESSAGES
 
@@ -37,8 +37,8 @@ class MessagesObserver(Observer):
         self._head: Json = {}
         """Id and model of the message."""
         self._blocks = ForwardedBlocks()
-        self._before: list[bytes] | None = None
-        """The state before the frame that is held."""
+        self._held: tuple[str, int] | None = None
+        """The type and the index of the event that is held."""
         self._ended_broken = False
         """True if the last frame ended a call that is not whole: the next one must report that the reply was cut."""
 
@@ -97,12 +97,10 @@ class MessagesObserver(Observer):
 
     def so_far(self) -> list[bytes]:
         """See `Observer.so_far`."""
-        if self._before is not None:
-            return self._before
         if not self._started:
             return []
         message = {**self._head, "usage": self._counts, "content": []}
-        events: list[Json] = [{"type": "message_start", "message": message}, *self._blocks.events()]
+        events: list[Json] = [{"type": "message_start", "message": message}, *self._blocks.events(self._held)]
         if self._stopped:
             events.append({"type": "message_delta", "delta": {"stop_reason": self._stop_reason}, "usage": self._counts})
         return [dumps(event) for event in events]
@@ -114,7 +112,8 @@ class MessagesObserver(Observer):
 
     def settle(self) -> None:
         """See `Observer.settle`."""
-        self._before = None
+        if not self.holds:
+            self._held = None
 
     # --- the rest --------------------------------------------------------------------------------------------------
 
@@ -147,14 +146,13 @@ class MessagesObserver(Observer):
             self.odd = True
             return
         if index in blocks.open_calls:
-            if is_empty_object(delta):
-                self._before = self.so_far()
             self.on_run = blocks.on_run(index)
         verdict = blocks.delta(index, delta)
         if verdict == "odd":
             self.odd = True
             return
-        self.holds = verdict == "unsure"
+        if verdict == "unsure":
+            self.holds, self._held = True, ("content_block_delta", index)
         self.progressed = True
         text = delta.get(TEXT_KEYS.get(str(delta.get("type")), "")) if type(delta) is dict else None
         if type(text) is str:
@@ -168,8 +166,8 @@ class MessagesObserver(Observer):
             self.odd = True
             return
         if not blocks.is_whole(index):
-            self._before = self.so_far()
             self._ended_broken = self.holds = True
+            self._held = "content_block_stop", index
         blocks.stop(index)
         self.tool_open = len(blocks.open_calls) > 0
 

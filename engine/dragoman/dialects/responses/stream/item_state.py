@@ -185,6 +185,7 @@ class ItemTable:
     """
 
     __slots__ = (
+        "_last_key",
         "_size",
         "blocks",
         "calls",
@@ -201,6 +202,8 @@ class ItemTable:
         self._size = 0
         self.calls: CallState | None = None
         self.items: dict[int, ItemState] = {}
+        self._last_key = -1
+        """The highest key of an item so far."""
         self.has_refusal = False
         self.shown = False
         self.response_id = ""
@@ -247,7 +250,7 @@ class ItemTable:
     def new_key(self, event: Json) -> int:
         """Return the `output_index` of a new item, or the next free one if the event has none."""
         key = event.get("output_index")
-        return key if type(key) is int else max(self.items, default=-1) + 1
+        return key if type(key) is int else self._last_key + 1
 
     def reserve(self, by: int = 1) -> None:
         """Count `by` more items or parts. Raises LimitExceeded for more than twice as many as blocks are allowed."""
@@ -261,6 +264,7 @@ class ItemTable:
         kind = item_kind(raw, self.context)
         self.reserve()
         item = self.items[key] = ItemState(key, kind, raw)
+        self._last_key = max(key, self._last_key)
         record_unknown_item(raw, item.path, self.context)
         if kind == "message":
             check_role(raw)
@@ -287,8 +291,7 @@ class ItemTable:
 
     def add_in_place_of(self, index: int, raw: Json, out: list[Event]) -> None:
         """Add an item whose `output_index` is that of one that is done: later events with it are about the new one."""
-        key = 1 + max(max(self.items), *(item.key for item in self.items.values()))
-        before = self.items[index]
+        key, before = self._last_key + 1, self.items[index]
         self.items[index] = self.add(key, raw, out)
         self.items[key] = before
 

@@ -48,6 +48,26 @@ def test_calls_are_whole_once_their_arguments_are_an_object() -> None:
     assert calls.are_whole()
 
 
+def test_calls_beyond_the_limit_are_no_longer_kept() -> None:
+    calls = ForwardedCalls()
+    for number in range(DEFAULT_LIMITS.blocks + 1):
+        assert not calls.lost
+        assert calls.start(number, f"call_{number}", "read")
+    assert calls.lost
+    assert len(calls.by_key) == DEFAULT_LIMITS.blocks
+
+
+@pytest.mark.parametrize("pieces", [["{}"], ["{}", " "], ['{"f"', ":1}"], [""]])
+def test_no_fragment_of_what_was_forwarded_is_kept_back(pieces: list[str]) -> None:
+    calls = ForwardedCalls()
+    calls.start(0, "call_1", "read")
+    for piece in pieces:
+        calls.add(0, piece)
+    fragments = calls.by_key[0].fragments()
+    assert "".join(fragments) == "".join(pieces)
+    assert "{}" not in [fragment.strip() for fragment in fragments]
+
+
 def test_arguments_beyond_the_limit_are_no_longer_kept() -> None:
     calls = ForwardedCalls()
     calls.start(0, "call_1", "read")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Event
-from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks, is_empty_object
+from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks
 from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.reply_context import ReplyContext
 
@@ -73,13 +73,18 @@ def test_a_reader_takes_the_place_of_the_client() -> None:
         if index < 2:
             blocks.stop(index)
     reader, out = MessagesReader(context := ReplyContext("m")), list[Event]()
-    for event in ({"type": "message_start", "message": {}}, *blocks.events()):
+    for event in ({"type": "message_start", "message": {}}, *blocks.events(None)):
         reader.read(json.dumps(event).encode(), out)
     assert "blocks=3 open=1 calls=1" in repr(reader)
     assert context.losses.rows == []
 
 
-def test_an_empty_object_may_come_before_the_arguments() -> None:
-    assert is_empty_object({"partial_json": " {}"})
-    assert not is_empty_object({"partial_json": "{"})
-    assert not is_empty_object(None)
+@pytest.mark.parametrize(("held", "ends", "arguments"), [("delta", True, ""), ("stop", False, "{}"), ("", True, "{}")])
+def test_the_state_before_the_event_that_is_held(held: str, ends: bool, arguments: str) -> None:
+    blocks = ForwardedBlocks()
+    assert blocks.start(0, CALL)
+    assert blocks.delta(0, {"type": "input_json_delta", "partial_json": "{}"}) == "unsure"
+    blocks.stop(0)
+    _, *rest = blocks.events((f"content_block_{held}", 0) if held else None)
+    assert "".join(event["delta"]["partial_json"] for event in rest if "delta" in event) == arguments
+    assert (rest[-1]["type"] == "content_block_stop") is ends
