@@ -195,6 +195,7 @@ class StreamTimers:
         fail, self._fail = self._fail, None
         if fail is not None:
             fail(error)
+            error.__traceback__ = None  # it has this frame, which keeps the error: see `trampoline`
 
     def stop(self) -> None:
         """Stop all timers: the exchange is over."""

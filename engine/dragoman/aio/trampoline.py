@@ -3,6 +3,9 @@
 In a task, each chunk of a stream costs a future, a turn of the event loop and the way down through every coroutine that
 awaits. A handler awaits an `InlineTask` once; from then on the transport resumes the coroutine from its own callback,
 which runs it to the write to the client's socket. Otherwise it behaves as `await coroutine` does.
+
+A frame that an error leaves must not keep the error in a variable: the error's traceback has the frame. Such a cycle
+keeps a stream's objects until the garbage collector finds it, and its pauses grow with the number of objects.
 """
 
 from __future__ import annotations
@@ -158,10 +161,14 @@ class InlineTask(Generic[T]):
                     self._on_arrival(None)
                     return (yield from self._finish_in_task(coroutine, error))
                 if self._after_detached is None:
+                    self._error = None
                     raise
         failure, self._error = self._error, None
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         result: T = self._result
         return result
 
@@ -176,15 +183,22 @@ class InlineTask(Generic[T]):
             raise error
 
         def throw(error: BaseException) -> Any:
-            return run(coroutine.throw, error)
+            try:
+                return run(coroutine.throw, error)
+            finally:
+                del error
 
         # As in a cancelled task: the awaited future is cancelled, and passes the cancellation on to the coroutine.
         cancelling = future is not None and isinstance(error, asyncio.CancelledError) and future.cancel(*error.args)
         if cancelling:
             future._asyncio_future_blocking = True
         first = (lambda: future) if cancelling else partial(throw, error)
-        result: T = yield from drive(first, lambda value: run(coroutine.send, value), throw)
-        return result
+        del error
+        try:
+            result: T = yield from drive(first, lambda value: run(coroutine.send, value), throw)
+            return result
+        finally:
+            del first
 
 
 def drive(
@@ -195,7 +209,10 @@ def drive(
     `first` makes the first step, or returns what the coroutine already waits for.
     """
     try:
-        awaited = first()
+        try:
+            awaited = first()
+        finally:
+            del first
         while True:
             try:
                 yield awaited

@@ -26,6 +26,7 @@ from dragoman_server.observability.metrics import Metrics
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
+from dragoman_server.workers.old_objects import collected_rarely
 from dragoman_server.workers.stop_lines import print_leaving, print_stopped, print_stopping
 from dragoman_server.workers.systemd import notify
 
@@ -123,7 +124,8 @@ async def running(
         async with listening(app, server.host, server.port, metrics=gateway.metrics, server=server) as url:
             gateway.discover()
             try:
-                yield Running(filled, url, simulator_url, gateway)
+                with collected_rarely(lambda: gateway.open_requests):
+                    yield Running(filled, url, simulator_url, gateway)
             finally:
                 reports_stop |= gateway.open_requests > 0
                 on_stop_signal(gateway.hurry)

@@ -35,6 +35,7 @@ from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.drain import LINGER, ConnectionDrain
 from dragoman_server.workers.ipc import IpcChannel, Unanswered, receive_first
+from dragoman_server.workers.old_objects import collected_rarely
 from dragoman_server.workers.serve import DRAIN, run_loop, with_simulator
 
 REPORT_EVERY = 5.0
@@ -139,7 +140,8 @@ class Worker:
             try:
                 channel.send("ready")
                 gateway.discover()
-                await self._accept(runner)
+                with collected_rarely(lambda: gateway.open_requests):
+                    await self._accept(runner)
                 if not self._stop.is_set() and runner.connections is not None:
                     drain.begin(runner.connections)
                     gateway.services.websockets.leave()

@@ -83,7 +83,10 @@ class DetachableTask(Generic[T]):
 
     def _throw(self, error: BaseException) -> Any:
         if not self.detached:
-            return self._coroutine.throw(error)
+            try:
+                return self._coroutine.throw(error)
+            finally:
+                del error  # see `trampoline`
         if isinstance(error, asyncio.CancelledError):
             # An error would keep the handler's frames, with the request, until the garbage collector finds their cycle.
             result, self._early_result = self._early_result, None
