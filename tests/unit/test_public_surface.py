@@ -270,6 +270,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "DownstreamResponse",
         "EventLog",
         "EventStream",
+        "FewPerTurn",
         "HeadTimeout",
         "HeartbeatSink",
         "HijackRunner",

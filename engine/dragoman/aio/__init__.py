@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
     from dragoman.aio.downstream.sliced_response import SlicedResponse
     from dragoman.aio.downstream.websocket import WebSocketStream
+    from dragoman.aio.few_per_turn import FewPerTurn
     from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 else:
     __getattr__ = lazy_names(
@@ -101,6 +102,7 @@ else:
             "downstream.response": "DownstreamResponse EventStream",
             "downstream.sliced_response": "SlicedResponse",
             "downstream.websocket": "WebSocketStream",
+            "few_per_turn": "FewPerTurn",
             "upstream.aiohttp_transport": "AiohttpTransport",
         },
     )
@@ -120,6 +122,7 @@ __all__ = (
     "DownstreamResponse",
     "EventLog",
     "EventStream",
+    "FewPerTurn",
     "HeadTimeout",
     "HeartbeatSink",
     "HijackRunner",

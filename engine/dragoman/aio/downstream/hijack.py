@@ -12,18 +12,17 @@ import asyncio
 import socket
 import struct
 import sys
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
 
 from dragoman.aio.downstream.aiohttp_internals import handler_options, is_trusted, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
+from dragoman.aio.few_per_turn import CANCELS, ENDS, FewPerTurn
 from dragoman.aio.trampoline import drive
 from dragoman.aio.unsent import SLOW_WRITES, unsent
 
@@ -31,9 +30,6 @@ T = TypeVar("T")
 
 HELD_MAX = 1 << 16
 """Bytes of further requests that are held during a hijacked reply. Above that, reading from the client is paused."""
-ENDS: Final = 16
-"""Replies whose end is handled in one turn of the loop: each takes a tenth of a millisecond. When thousands of clients
-leave at a time, or their upstream ends, the others would wait for all of them."""
 _NO_LINGER = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)
 
 
@@ -116,10 +112,10 @@ class HijackServer:
         self.hijacked: set[HijackableConnection] = set()
         self.closing = False
         self._none_hijacked = asyncio.Event()
-        self._ends: deque[Callable[[], None]] = deque()
-        """The ends of hijacked replies that wait for their turn."""
-        self._ended = 0
-        """The number of those that were handled in this turn."""
+        self.cancels = FewPerTurn(CANCELS)
+        """The requests to cancel, as their clients have left."""
+        self.ends = FewPerTurn(ENDS, self.cancels)
+        """The ends of hijacked replies."""
 
     def __call__(self) -> asyncio.Protocol:
         return HijackableConnection(self) if is_trusted() else self.server()
@@ -150,24 +146,6 @@ class HijackServer:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._none_hijacked.wait()
-
-    def end(self, handle: Callable[[], None]) -> None:
-        """Call `handle`, which handles the end of a reply: at once, or in one of the next turns if many end. It has the
-        caller's context variables."""
-        if self._ended == 0:
-            asyncio.get_running_loop().call_soon(self._next_ends)
-        if self._ended < ENDS:
-            self._ended += 1
-            handle()
-        else:
-            self._ends.append(partial(copy_context().run, handle))
-
-    def _next_ends(self) -> None:
-        self._ended = min(ENDS, len(self._ends))
-        if self._ended:
-            asyncio.get_running_loop().call_soon(self._next_ends)
-        for _ in range(self._ended):
-            self._ends.popleft()()
 
     def reply_ended(self, connection: HijackableConnection) -> None:
         """Remove a connection from `hijacked`."""
@@ -254,7 +232,7 @@ class HijackableConnection(asyncio.Protocol):
         return self._resume
 
     def _resume(self) -> None:
-        self._server.end(self._resume_task)
+        self._server.ends.call(self._resume_task)
 
     def _resume_task(self) -> None:
         assert self.task is not None
@@ -348,10 +326,12 @@ class HijackableConnection(asyncio.Protocol):
         self._transport = None
         self._stop_write_timer()
         self._server.open.remove(self)
+        self._server.cancels.call(partial(self._lose_client, exc))
+
+    def _lose_client(self, exc: BaseException | None) -> None:
         if self._http is not None:
             self._http.connection_lost(exc)
-            return
-        if self._drained is not None and not self._drained.done():
+        elif self._drained is not None and not self._drained.done():
             self._drained.set_exception(ConnectionResetError("the client hung up"))
         elif self._hijacker is not None:
             self._hijacker.connection_lost()

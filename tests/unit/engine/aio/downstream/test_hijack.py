@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
-from functools import partial
+from itertools import pairwise
 
 import pytest
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import ENDS, HELD_MAX, HijackableConnection, HijackServer
+from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection, HijackServer
 from dragoman.aio.downstream.hijack_runner import HijackRunner
+from dragoman.aio.downstream.memory_transport import MemoryTransport
+from dragoman.aio.few_per_turn import CANCELS, FewPerTurn
 from support.waiting import turns, until
 
 ASKED = b"GET /taken HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -328,34 +328,30 @@ async def test_a_connection_is_hijacked_after_pipelined_requests_were_answered()
         await until(lambda: not connection._server.hijacked)
 
 
-@pytest.mark.parametrize("count", [1, ENDS, ENDS + 1, 5 * ENDS])
-async def test_a_turn_handles_few_of_many_ends(count: int) -> None:
-    """None waits while there are few, and those that wait have their turn in order."""
+async def test_a_turn_cancels_few_of_many_requests() -> None:
+    """Clients leave while their requests are handled by aiohttp."""
+    begun, cancelled = 0, 0
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response()
+        nonlocal begun, cancelled
+        begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled += 1
+        raise AssertionError
 
     server = HijackServer(web.Server(answer, handler_cancellation=True))
-    turn = 0
-    order: list[int] = []
-    by_turn: Counter[int] = Counter()
-
-    current = ContextVar("current", default=-1)
-
-    def handle(number: int) -> None:
-        by_turn[turn] += 1
-        order.append(number)
-        assert current.get() == number
-
-    for number in range(count):
-        current.set(number)
-        server.end(partial(handle, number))
-    assert len(order) == min(count, ENDS)
-    for _ in range(count):
-        turn += 1
+    server.cancels = FewPerTurn(CANCELS, clock=lambda: 0.0)
+    connections = [HijackableConnection(server) for _ in range(3 * CANCELS)]
+    for connection in connections:
+        connection.connection_made(MemoryTransport(connection, {}, lambda: None))
+        connection.data_received(ASKED)
+    await until(lambda: begun == len(connections))
+    for connection in connections:
+        connection.connection_lost(None)
+    found = []
+    while cancelled < begun:
         await asyncio.sleep(0)
-    assert order == [*range(count)]
-    assert max(by_turn.values()) <= ENDS
-    current.set(count)
-    server.end(partial(handle, count))
-    assert order[-1] == count, "at once again"
+        found.append(cancelled)
+    assert max(after - before for before, after in pairwise([0, *found])) <= CANCELS
