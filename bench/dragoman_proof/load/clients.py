@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import select
 import socket
+import sys
+import termios
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -19,6 +22,8 @@ from dragoman_proof.load.rig import CLIENT, STEADY, WITHIN, Stage, settled
 BLAST = Script(9999, 0, 2000, 16)
 """The stream of a client that stops or is slow: 20 MB, sent as fast as it is read."""
 _SLOW_SECONDS = 0.25
+_FULL, _LOOK = 2.0, 0.1
+"""Seconds in which a system that has room receives some bytes, and between two looks."""
 _AT_ONCE = 64
 """Connections that are opened at once."""
 
@@ -47,6 +52,20 @@ class Unread:
     def ended(self) -> int:
         """Return how many connections the gateway has reset so far."""
         return len(self._ends.poll(0))
+
+    async def full(self) -> float:
+        """Wait until the clients' systems have received nothing for a while. Returns when they last did (monotonic)."""
+        received, since = -1, time.monotonic()
+        deadline = since + WITHIN
+        while time.monotonic() - since < _FULL and time.monotonic() < deadline:
+            if (now := self._unread()) != received:
+                received, since = now, time.monotonic()
+            await asyncio.sleep(_LOOK)
+        return since
+
+    def _unread(self) -> int:
+        sizes = (fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)) for sock in self._sockets)
+        return sum(int.from_bytes(size, sys.byteorder) for size in sizes)
 
     def read(self, size: int) -> None:
         """Read at most `size` bytes of each."""
