@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from dragoman_server.config.overload import Overload
+from dragoman_server.observability.free_memory import free_all
 from dragoman_server.observability.metric_families import LAG, LAG_MAX, SHORT, TASKS, Totals, observe
 from dragoman_server.observability.metrics import resident_memory
 
@@ -18,6 +19,8 @@ TICK = 0.25
 """Seconds between two measurements."""
 WINDOW = 60
 """Measurements after which the longest lag is forgotten at the earliest."""
+FREE_SECONDS = 10.0
+"""Seconds between two attempts to free memory while it exceeds its bound."""
 LATE_TICKS = 2
 """Consecutive measurements above the bound that make an overload. A single long callback does not."""
 EVENT_LOOP_LAG, MEMORY, OPEN_REQUESTS = "event_loop_lag", "memory", "open_requests"
@@ -32,6 +35,7 @@ class LoadMonitor:
         open_requests: A function that returns the number of requests being answered.
         clock: A function that returns seconds from any origin.
         memory: A function that returns the resident memory in bytes, or raises OSError.
+        free: A function that returns to the system what is not in use of the memory.
 
     `checked` is False as long as no request can be rejected: then `reason` need not be called.
     """
@@ -44,11 +48,15 @@ class LoadMonitor:
         *,
         clock: Callable[[], float] = time.monotonic,
         memory: Callable[[], int] = resident_memory,
+        free: Callable[[], None] = free_all,
     ) -> None:
         self._lags = totals.series(LAG)
         self._open_requests = open_requests
         self._clock = clock
         self._memory = memory
+        self._free = free
+        self._free_at = float("-inf")
+        """When memory may be freed again."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._late_ticks = self._ticks = 0
@@ -92,11 +100,22 @@ class LoadMonitor:
         self._exceeded = None
         if self._late_ticks >= LATE_TICKS:
             self._exceeded = EVENT_LOOP_LAG
-        elif bounds.memory and self._resident() > bounds.memory:
+        elif bounds.memory and self._exceeds(bounds.memory):
             self._exceeded = MEMORY
         self.checked = self._exceeded is not None or bounds.open_requests > 0
         for call in self.on_tick:
             call()
+
+    def _exceeds(self, most: int) -> bool:
+        """Return whether the process needs more memory than `most`. What it has freed may still be its own: without
+        new requests, it would stay so for ever."""
+        if self._resident() <= most:
+            return False
+        if (now := self._clock()) < self._free_at:
+            return True
+        self._free_at = now + FREE_SECONDS
+        self._free()
+        return self._resident() > most
 
     def _resident(self) -> int:
         try:

@@ -1,9 +1,11 @@
-"""Garbage collection of the objects of a gateway process that are not young.
+"""Garbage collection of the objects of a gateway process that are not young, and the return of its free memory.
 
 A full collection visits each object of each open stream, and no stream goes on meanwhile: a tenth of a second for two
 thousand streams. Python makes one each time the old objects have become a quarter more. But what a request leaves is
 freed without it, as nearly nothing of it is in cycles. So only the young objects are collected by Python, and all of
 them when there are more than the open requests explain.
+
+When most of many requests have ended, free memory is returned to the system.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from dragoman_server.observability.free_memory import return_free_memory
+
 _THRESHOLDS: Final = 700, 4, 1 << 30
 """Of the three generations. Python's own second one is 10: a collection of 7,000 objects takes some milliseconds."""
 _PER_REQUEST: Final = 100
 """Objects of an open request: 60 of a stream with a short request."""
 _GARBAGE: Final = 100_000
 """Objects that may be garbage: some 15 MB."""
+_MANY: Final = 100
+"""Free memory is returned when there were so many open requests or more, and a quarter of them is left."""
 _SECONDS: Final = 1.0
 _SHARE: Final = 0.005
 """Share of the time that counting may take: a million objects take 10 ms."""
@@ -35,6 +41,8 @@ class OldObjects:
         self._open_requests = open_requests
         self._kept = 0
         """The objects that no request explains, and that the last collection has found in use."""
+        self._most_open = 0
+        """The most open requests since free memory was returned."""
         self._timer = loop.call_later(_SECONDS, self._check)
 
     def stop(self) -> None:
@@ -49,6 +57,11 @@ class OldObjects:
         if self._unexplained() > self._kept + _GARBAGE:
             gc.collect()
             self._kept = self._unexplained()
+        count = self._open_requests()
+        self._most_open = max(self._most_open, count)
+        if self._most_open >= _MANY and 4 * count <= self._most_open:
+            self._most_open = count
+            return_free_memory()
         took = time.perf_counter() - begun
         self._timer = self._loop.call_later(max(_SECONDS, took / _SHARE), self._check)
 

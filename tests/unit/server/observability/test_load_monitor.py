@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
 from dragoman_server.config.overload import Overload
-from dragoman_server.observability.load_monitor import TICK, WINDOW, LoadMonitor
+from dragoman_server.observability.load_monitor import FREE_SECONDS, TICK, WINDOW, LoadMonitor
 from dragoman_server.observability.metric_families import LAG, LAG_MAX, TASKS, Totals
 from support.clocks import Clock
 from support.gateways import until
@@ -20,9 +21,17 @@ class Load:
         self.clock = Clock()
         self.totals = Totals()
         self.open, self.resident = 0, 1 << 20
+        self.unused = 0
+        """Bytes of the resident memory that the process does not use."""
+        self.freed: list[float] = []
+        """The times at which memory was freed."""
         self.monitor = LoadMonitor(
-            self.totals, overload, lambda: self.open, clock=self.clock, memory=lambda: self.resident
+            self.totals, overload, lambda: self.open, clock=self.clock, memory=lambda: self.resident, free=self.free
         )
+
+    def free(self) -> None:
+        self.freed.append(self.clock.now)
+        self.resident, self.unused = self.resident - self.unused, 0
 
     def tick(self, lag: float = 0.0) -> None:
         """One measurement of a timer that is so late."""
@@ -78,6 +87,25 @@ def test_memory_above_its_bound() -> None:
     assert load.monitor.reason() == "memory"
     load.monitor.configure(Overload())
     assert load.monitor.reason() is None
+
+
+def test_memory_that_is_not_used_is_no_overload() -> None:
+    """After a load has ended, the process may still have its memory: it must not reject requests for ever."""
+    load = Load(Overload(memory=1 << 30))
+    load.resident, load.unused = 2 << 30, 3 << 29
+    load.tick()
+    assert load.monitor.reason() is None
+    assert len(load.freed) == 1
+
+
+def test_memory_is_freed_from_time_to_time_while_it_exceeds_its_bound() -> None:
+    load = Load(Overload(memory=1 << 30))
+    load.resident = 2 << 30
+    for _ in range(100):
+        load.tick()
+        assert load.monitor.reason() == "memory"
+        load.clock.now += TICK
+    assert [after - before for before, after in pairwise(load.freed)] == [FREE_SECONDS] * 2
 
 
 def test_memory_that_is_not_known_is_no_overload() -> None:

@@ -101,6 +101,19 @@ def test_what_is_kept_for_long_is_visited_once(collections: list[int]) -> None:
     assert collections == [1]
 
 
+def test_free_memory_is_returned_when_most_of_many_requests_have_ended(
+    collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[int] = []
+    requests = [0]
+    monkeypatch.setattr(old_objects, "return_free_memory", lambda: returned.extend(requests))
+    loop = Loop()
+    OldObjects(loop, lambda: requests[0])  # type: ignore[arg-type]
+    for requests[0] in (20, 0, 1000, 800, 300, 250, 100, 50, 0):
+        loop.turn()
+    assert returned == [250, 50]
+
+
 async def test_the_thresholds_are_restored() -> None:
     before = gc.get_threshold()
     with collected_rarely(lambda: 0):
