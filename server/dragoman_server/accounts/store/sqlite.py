@@ -18,7 +18,7 @@ from dragoman_server.accounts.limits.period import periods_at
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls, transaction
 
 T = TypeVar("T")
 MIGRATIONS = (
@@ -91,9 +91,10 @@ class SqliteAccountStore(SqliteCalls):
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    async def ping(self) -> None:
+    @transaction
+    def ping(self, db: sqlite3.Connection) -> None:
         """Run a query."""
-        await self.run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
+        db.execute("SELECT version FROM keys_version").fetchone()
 
     async def remarks(self) -> Sequence[str]:
         """Return nothing: there is nothing to set."""
@@ -103,50 +104,44 @@ class SqliteAccountStore(SqliteCalls):
         """Return the time of this machine."""
         return self._clock()
 
-    async def admit(self, claim: Claim) -> Outcome:
+    @transaction
+    def admit(self, db: sqlite3.Connection, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
+        now = self._now()
+        db.execute("DELETE FROM leases WHERE key = ? AND expires <= ?", (claim.key, now - _FORGOTTEN_MS))
+        count = "SELECT count(*) FROM leases WHERE key = ? AND expires > ?"
+        (is_open,) = db.execute(count, (claim.key, now)).fetchone()
+        state, periods = _read(db, claim.key), periods_at(now)
+        if claim.limits.budgets:
+            _read_holds(db, claim.key, state, now)
+        outcome = decide(state, claim, is_open, now, periods)
+        if not outcome.rejected:
+            _write(db, claim.key, state, now)
+            db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (claim.key, claim.lease, now + LEASE_MS))
+            _end_holds(db, claim.key, claim.lease)
+            rows = [(claim.key, claim.lease, *hold, now + LEASE_MS) for hold in holds_of(state, claim, periods)]
+            db.executemany("INSERT INTO holds VALUES (?, ?, ?, ?, ?, ?)", rows)
+        return outcome
 
-        def work(db: sqlite3.Connection) -> Outcome:
-            now = self._now()
-            db.execute("DELETE FROM leases WHERE key = ? AND expires <= ?", (claim.key, now - _FORGOTTEN_MS))
-            count = "SELECT count(*) FROM leases WHERE key = ? AND expires > ?"
-            (is_open,) = db.execute(count, (claim.key, now)).fetchone()
-            state, periods = _read(db, claim.key), periods_at(now)
-            if claim.limits.budgets:
-                _read_holds(db, claim.key, state, now)
-            outcome = decide(state, claim, is_open, now, periods)
-            if not outcome.rejected:
-                _write(db, claim.key, state, now)
-                db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (claim.key, claim.lease, now + LEASE_MS))
-                _end_holds(db, claim.key, claim.lease)
-                rows = [(claim.key, claim.lease, *hold, now + LEASE_MS) for hold in holds_of(state, claim, periods)]
-                db.executemany("INSERT INTO holds VALUES (?, ?, ?, ?, ?, ?)", rows)
-            return outcome
-
-        return await self.run(work)
-
-    async def settle(self, settlements: Sequence[Settlement]) -> None:
+    @transaction
+    def settle(self, db: sqlite3.Connection, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
-
-        def work(db: sqlite3.Connection) -> None:
-            now = self._now()
-            for each in settlements:
-                key, lease = each.claim.key, each.claim.lease
-                if each.granted:
-                    query = "DELETE FROM leases WHERE key = ? AND lease = ? AND expires > ?"
-                    done = db.execute(query, (key, lease, now - KEPT_MS))
-                    if each.claim.holds:
-                        _end_holds(db, key, lease)
-                else:
-                    db.execute("DELETE FROM settled WHERE until <= ?", (now - _FORGOTTEN_MS,))
-                    db.execute("DELETE FROM settled WHERE lease = ? AND until <= ?", (lease, now))
-                    done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (lease, now + KEPT_MS))
-                if done.rowcount:
-                    state = _read(db, key)
-                    settle(state, each.claim, each.changes, now, periods_at(now))
-                    _write(db, key, state, now)
-
-        await self.run(work)
+        now = self._now()
+        for each in settlements:
+            key, lease = each.claim.key, each.claim.lease
+            if each.granted:
+                query = "DELETE FROM leases WHERE key = ? AND lease = ? AND expires > ?"
+                done = db.execute(query, (key, lease, now - KEPT_MS))
+                if each.claim.holds:
+                    _end_holds(db, key, lease)
+            else:
+                db.execute("DELETE FROM settled WHERE until <= ?", (now - _FORGOTTEN_MS,))
+                db.execute("DELETE FROM settled WHERE lease = ? AND until <= ?", (lease, now))
+                done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (lease, now + KEPT_MS))
+            if done.rowcount:
+                state = _read(db, key)
+                settle(state, each.claim, each.changes, now, periods_at(now))
+                _write(db, key, state, now)
 
     async def renew(self, leases: Iterable[Lease]) -> None:
         """Keep the leases from expiring."""
@@ -161,78 +156,65 @@ class SqliteAccountStore(SqliteCalls):
 
         await self.run(work)
 
-    async def spent(self, key: str) -> Sequence[Spent]:
+    @transaction
+    def spent(self, db: sqlite3.Connection, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
-        return spent_of(await self.run(lambda db: _read(db, key)), periods_at(self._now()))
+        return spent_of(_read(db, key), periods_at(self._now()))
 
-    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
+    @transaction
+    def keys(self, db: sqlite3.Connection, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
+        (version,) = db.execute("SELECT version FROM keys_version").fetchone()
+        if version == known:
+            return None
+        rows = db.execute("SELECT data FROM keys ORDER BY id")
+        return StoredKeys(version, records_of(data for (data,) in rows))
 
-        def work(db: sqlite3.Connection) -> StoredKeys | None:
-            (version,) = db.execute("SELECT version FROM keys_version").fetchone()
-            if version == known:
-                return None
-            rows = db.execute("SELECT data FROM keys ORDER BY id")
-            return StoredKeys(version, records_of(data for (data,) in rows))
-
-        return await self.run(work)
-
-    async def put_key(self, record: KeyRecord) -> None:
+    @transaction
+    def put_key(self, db: sqlite3.Connection, record: KeyRecord) -> None:
         """Add a key."""
-        data = json_dumps(record.as_data())
+        (others,) = db.execute("SELECT count(*) FROM keys WHERE id != ?", (record.id,)).fetchone()
+        if others >= KEYS_MAX:
+            raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
+        db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, json_dumps(record.as_data())))
+        db.execute("UPDATE keys_version SET version = version + 1")
 
-        def work(db: sqlite3.Connection) -> None:
-            (others,) = db.execute("SELECT count(*) FROM keys WHERE id != ?", (record.id,)).fetchone()
-            if others >= KEYS_MAX:
-                raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
-            db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, data))
-            db.execute("UPDATE keys_version SET version = version + 1")
-
-        await self.run(work)
-
-    async def remove_key(self, key: str) -> bool:
+    @transaction
+    def remove_key(self, db: sqlite3.Connection, key: str) -> bool:
         """Remove a key, and all counters that were not used for long."""
+        now = self._now()
+        old = (now - _FORGOTTEN_MS,)
+        db.execute("DELETE FROM counters WHERE at < ?", old)
+        db.execute("DELETE FROM leases WHERE expires < ?", old)
+        db.execute("DELETE FROM holds WHERE expires < ?", old)
+        if not db.execute("DELETE FROM keys WHERE id = ?", (key,)).rowcount:
+            return False
+        db.execute("UPDATE keys_version SET version = version + 1")
+        return True
 
-        def work(db: sqlite3.Connection) -> bool:
-            now = self._now()
-            old = (now - _FORGOTTEN_MS,)
-            db.execute("DELETE FROM counters WHERE at < ?", old)
-            db.execute("DELETE FROM leases WHERE expires < ?", old)
-            db.execute("DELETE FROM holds WHERE expires < ?", old)
-            if not db.execute("DELETE FROM keys WHERE id = ?", (key,)).rowcount:
-                return False
-            db.execute("UPDATE keys_version SET version = version + 1")
-            return True
-
-        return await self.run(work)
-
-    async def cool(self, name: str, seconds: float) -> None:
+    @transaction
+    def cool(self, db: sqlite3.Connection, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""
+        now = self._now()
+        until = now + int(seconds * 1000)
+        db.execute("DELETE FROM cooldowns WHERE until <= ?", (now - _FORGOTTEN_MS,))
+        db.execute(
+            "INSERT INTO cooldowns VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET until = excluded.until, lasts = excluded.lasts WHERE excluded.until > until"
+            " OR until > ? + lasts",
+            (name, until, until - now, now + _AHEAD_MS),
+        )
+        db.execute(
+            "DELETE FROM cooldowns WHERE name IN (SELECT name FROM cooldowns ORDER BY until DESC LIMIT -1 OFFSET ?)",
+            (COOLDOWNS_MAX,),
+        )
 
-        def work(db: sqlite3.Connection) -> None:
-            now = self._now()
-            until = now + int(seconds * 1000)
-            db.execute("DELETE FROM cooldowns WHERE until <= ?", (now - _FORGOTTEN_MS,))
-            db.execute(
-                "INSERT INTO cooldowns VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
-                " SET until = excluded.until, lasts = excluded.lasts WHERE excluded.until > until"
-                " OR until > ? + lasts",
-                (name, until, until - now, now + _AHEAD_MS),
-            )
-            db.execute(
-                "DELETE FROM cooldowns WHERE name IN"
-                " (SELECT name FROM cooldowns ORDER BY until DESC LIMIT -1 OFFSET ?)",
-                (COOLDOWNS_MAX,),
-            )
-
-        await self.run(work)
-
-    async def cooldowns(self) -> Mapping[str, float]:
+    @transaction
+    def cooldowns(self, db: sqlite3.Connection) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns."""
         now = self._now()
         query = "SELECT name, until FROM cooldowns WHERE until > ? AND until <= ? + lasts"
-        rows = await self.run(lambda db: db.execute(query, (now, now + _AHEAD_MS)).fetchall())
-        return {name: (until - now) / 1000 for name, until in rows}
+        return {name: (until - now) / 1000 for name, until in db.execute(query, (now, now + _AHEAD_MS))}
 
 
 def _read(db: sqlite3.Connection, key: str) -> KeyState:

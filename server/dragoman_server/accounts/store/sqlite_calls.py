@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from dragoman.threads import SqliteThread, StoreError
 
+C = TypeVar("C", bound="SqliteCalls")
+P = ParamSpec("P")
 T = TypeVar("T")
 NORMAL = ("synchronous = NORMAL",)
 """A change survives the end of its process, but maybe not a power failure."""
@@ -45,3 +48,15 @@ class SqliteCalls:
                 return await self._thread.run(work)
         except TimeoutError:
             raise StoreError(f"{self._path} did not answer within {self._timeout:g} s") from None
+
+
+def transaction(
+    work: Callable[Concatenate[C, sqlite3.Connection, P], T],
+) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
+    """Make a method that uses the file a coroutine, which runs it in the file's thread, in one transaction."""
+
+    @wraps(work)
+    async def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.run(lambda db: work(self, db, *args, **kwargs))
+
+    return call

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls, transaction
 from dragoman_server.proxy.hosts.interface import (
     LEASE,
     LIST_MAX,
@@ -67,25 +67,22 @@ class SqliteHostStore(SqliteCalls):
         self._clock = clock
         super().__init__(path, MIGRATIONS, timeout, SETTINGS)
 
-    async def write(self, batch: Batch) -> Wanted:
+    @transaction
+    def write(self, db: sqlite3.Connection, batch: Batch) -> Wanted:
         """Write what a process has."""
-
-        def work(db: sqlite3.Connection) -> Wanted:
-            now = self._clock()
-            if batch.receipts:
-                self._write_receipts(db, batch, now)
-            if batch.rows:
-                db.executemany("INSERT INTO rows (at, data) VALUES (?, ?)", [(now, row) for row in batch.rows])
-                db.execute("DELETE FROM rows WHERE number <= (SELECT max(number) FROM rows) - ?", (ROWS_MAX,))
-                db.execute("DELETE FROM rows WHERE at <= ?", (now - self._kept,))
-            _write_state(db, batch, now)
-            asked = [name for (name,) in db.execute("SELECT id FROM asked WHERE process = ?", (batch.process,))]
-            if asked:
-                db.execute("DELETE FROM asked WHERE process = ?", (batch.process,))
-            watched = db.execute("SELECT 1 FROM watch WHERE until > ?", (now,)).fetchone()
-            return Wanted(watched is not None, asked)
-
-        return await self.run(work)
+        now = self._clock()
+        if batch.receipts:
+            self._write_receipts(db, batch, now)
+        if batch.rows:
+            db.executemany("INSERT INTO rows (at, data) VALUES (?, ?)", [(now, row) for row in batch.rows])
+            db.execute("DELETE FROM rows WHERE number <= (SELECT max(number) FROM rows) - ?", (ROWS_MAX,))
+            db.execute("DELETE FROM rows WHERE at <= ?", (now - self._kept,))
+        _write_state(db, batch, now)
+        asked = [name for (name,) in db.execute("SELECT id FROM asked WHERE process = ?", (batch.process,))]
+        if asked:
+            db.execute("DELETE FROM asked WHERE process = ?", (batch.process,))
+        watched = db.execute("SELECT 1 FROM watch WHERE until > ?", (now,)).fetchone()
+        return Wanted(watched is not None, asked)
 
     def _write_receipts(self, db: sqlite3.Connection, batch: Batch, now: float) -> None:
         rows = [
@@ -100,56 +97,53 @@ class SqliteHostStore(SqliteCalls):
             db.execute("DELETE FROM receipts WHERE id = ?", (name,))
             count, size = count - 1, size - bytes_of_it
 
-    async def leave(self, process: str) -> None:
+    @transaction
+    def leave(self, db: sqlite3.Connection, process: str) -> None:
         """Remove a process."""
-        await self.run(lambda db: db.execute("DELETE FROM processes WHERE name = ?", (process,)))
+        db.execute("DELETE FROM processes WHERE name = ?", (process,))
 
-    async def read(self, position: str = "", most: int = 0, *, watch: bool = False) -> Reading:
+    @transaction
+    def read(self, db: sqlite3.Connection, position: str = "", most: int = 0, *, watch: bool = False) -> Reading:
         """Return rows and all processes."""
+        now = self._clock()
+        if watch:
+            db.execute("INSERT OR REPLACE INTO watch VALUES (1, ?)", (now + WATCH,))
+        rows = []
+        if most and position:
+            query = "SELECT number, data FROM rows WHERE number > ? ORDER BY number LIMIT ?"
+            rows = db.execute(query, (int(position), most)).fetchall()
+        elif most:
+            newest = db.execute("SELECT number, data FROM rows ORDER BY number DESC LIMIT ?", (most,))
+            rows = newest.fetchall()[::-1]
+        open_rows = "CASE WHEN :watch AND open_until > :now AND seen > :lease THEN open_rows ELSE x'' END"
+        query = f"SELECT name, :now - seen, state, {open_rows} FROM processes ORDER BY seen"
+        found = db.execute(query, {"watch": watch, "now": now, "lease": now - LEASE})
+        states = [ProcessState(*row) for row in found]
+        return Reading(str(rows[-1][0]) if rows else position, [data for _, data in rows], states)
 
-        def work(db: sqlite3.Connection) -> Reading:
-            now = self._clock()
-            if watch:
-                db.execute("INSERT OR REPLACE INTO watch VALUES (1, ?)", (now + WATCH,))
-            rows = []
-            if most and position:
-                query = "SELECT number, data FROM rows WHERE number > ? ORDER BY number LIMIT ?"
-                rows = db.execute(query, (int(position), most)).fetchall()
-            elif most:
-                newest = db.execute("SELECT number, data FROM rows ORDER BY number DESC LIMIT ?", (most,))
-                rows = newest.fetchall()[::-1]
-            open_rows = "CASE WHEN :watch AND open_until > :now AND seen > :lease THEN open_rows ELSE x'' END"
-            query = f"SELECT name, :now - seen, state, {open_rows} FROM processes ORDER BY seen"
-            found = db.execute(query, {"watch": watch, "now": now, "lease": now - LEASE})
-            states = [ProcessState(*row) for row in found]
-            return Reading(str(rows[-1][0]) if rows else position, [data for _, data in rows], states)
-
-        return await self.run(work)
-
-    async def receipt(self, request_id: str) -> FoundReceipt | None:
+    @transaction
+    def receipt(self, db: sqlite3.Connection, request_id: str) -> FoundReceipt | None:
         """Return a receipt, or None if it is not there."""
-        query, values = "SELECT owner, view FROM receipts WHERE id = ? AND at > ?", (request_id, self._since())
-        row = await self.run(lambda db: db.execute(query, values).fetchone())
+        query = "SELECT owner, view FROM receipts WHERE id = ? AND at > ?"
+        row = db.execute(query, (request_id, self._since())).fetchone()
         return FoundReceipt(*row) if row is not None else None
 
     def _since(self) -> float:
         return self._clock() - self._kept
 
-    async def receipts(self, owner: str, most: int) -> list[bytes]:
+    @transaction
+    def receipts(self, db: sqlite3.Connection, owner: str, most: int) -> list[bytes]:
         """Return the summaries of the last receipts of an owner."""
         query = "SELECT summary FROM receipts WHERE owner = ? AND at > ? ORDER BY at DESC, rowid DESC LIMIT ?"
         values = (owner, self._since(), min(most, LIST_MAX))
-        return [data for (data,) in await self.run(lambda db: db.execute(query, values).fetchall())]
+        return [data for (data,) in db.execute(query, values)]
 
-    async def ask(self, process: str, request_id: str) -> None:
+    @transaction
+    def ask(self, db: sqlite3.Connection, process: str, request_id: str) -> None:
         """Let a process write the receipt of a request that is still open."""
-
-        def work(db: sqlite3.Connection) -> None:
-            now = self._clock()
-            db.execute("DELETE FROM asked WHERE until <= ?", (now,))
-            db.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", (process, request_id, now + WATCH))
-
-        await self.run(work)
+        now = self._clock()
+        db.execute("DELETE FROM asked WHERE until <= ?", (now,))
+        db.execute("INSERT OR REPLACE INTO asked VALUES (?, ?, ?)", (process, request_id, now + WATCH))
 
 
 def _write_state(db: sqlite3.Connection, batch: Batch, now: float) -> None:

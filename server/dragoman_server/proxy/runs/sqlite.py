@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 
-from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls, transaction
 from dragoman_server.proxy.runs.interface import (
     LEASE,
     READ_BYTES,
@@ -54,99 +54,82 @@ class SqliteRunStore(SqliteCalls):
         self._clock = clock
         super().__init__(path, MIGRATIONS, timeout, SETTINGS)
 
-    async def begin(self, run: NewRun) -> bool:
+    @transaction
+    def begin(self, db: sqlite3.Connection, run: NewRun) -> bool:
         """Add a run. Return False if its owner has too many that are open."""
+        now = self._clock()
+        query = "SELECT count(*) FROM runs WHERE owner = ? AND running AND counts AND expires > ?"
+        if run.most is not None and db.execute(query, (run.name.owner, now)).fetchone()[0] >= run.most:
+            return False
+        times = now + LEASE, now + run.ttl
+        values = (*run.name, run.host, run.most is not None, *times, run.head, run.state, run.request)
+        columns = "owner, id, host, counts, lease, expires, head, state, request"
+        db.execute(f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return True
 
-        def work(db: sqlite3.Connection) -> bool:
-            now = self._clock()
-            query = "SELECT count(*) FROM runs WHERE owner = ? AND running AND counts AND expires > ?"
-            if run.most is not None and db.execute(query, (run.name.owner, now)).fetchone()[0] >= run.most:
-                return False
-            times = now + LEASE, now + run.ttl
-            values = (*run.name, run.host, run.most is not None, *times, run.head, run.state, run.request)
-            columns = "owner, id, host, counts, lease, expires, head, state, request"
-            db.execute(f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-            return True
-
-        return await self.run(work)
-
-    async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
+    @transaction
+    def write(self, db: sqlite3.Connection, host: str, changes: Sequence[Change]) -> list[Marks | None]:
         """Write changes, and renew the leases of the runs. None stands for a run of another host."""
-        return await self.run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
+        return [_write(db, host, change, self._clock()) for change in changes]
 
-    async def get(self, name: RunId) -> Run | None:
+    @transaction
+    def get(self, db: sqlite3.Connection, name: RunId) -> Run | None:
         """Return a run, or None if it is not there."""
         query = f"SELECT {_RUN}, head, state FROM runs {_NAMED}"
-        row = await self.run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
+        row = db.execute(query, _named(name, self._clock())).fetchone()
         return _read_run(row) if row is not None else None
 
-    async def read(self, positions: Sequence[Position]) -> list[Rest | None]:
+    @transaction
+    def read(self, db: sqlite3.Connection, positions: Sequence[Position]) -> list[Rest | None]:
         """Return what follows each position; None for a run that is not there."""
+        room, found = READ_BYTES, []
+        for position in positions:
+            rest = _read(db, position, self._clock(), READ_ENTRIES if room > 0 else 0)
+            room -= sum(len(entry.data) for entry in rest.entries) if rest is not None else 0
+            found.append(rest)
+        return found
 
-        def work(db: sqlite3.Connection) -> list[Rest | None]:
-            room, found = READ_BYTES, []
-            for position in positions:
-                rest = _read(db, position, self._clock(), READ_ENTRIES if room > 0 else 0)
-                room -= sum(len(entry.data) for entry in rest.entries) if rest is not None else 0
-                found.append(rest)
-            return found
-
-        return await self.run(work)
-
-    async def cancel(self, name: RunId) -> bool:
+    @transaction
+    def cancel(self, db: sqlite3.Connection, name: RunId) -> bool:
         """Set the mark that a run be cancelled. Return False for one that does not run."""
         query = f"UPDATE runs SET cancelled = 1 {_NAMED} AND running"
-        return await self.run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
+        return db.execute(query, _named(name, self._clock())).rowcount > 0
 
-    async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
+    @transaction
+    def set_reader(self, db: sqlite3.Connection, name: RunId, reader: str, before: str | None = None) -> None:
         """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
+        now = self._clock()
+        values = {**_named(name, now), "reader": reader, "until": now + LEASE, "before": before}
+        only = "AND (:before IS NULL OR reader = :before)"
+        db.execute(f"UPDATE runs SET reader = :reader, reader_until = :until {_NAMED} {only}", values)
 
-        def work(db: sqlite3.Connection) -> None:
-            now = self._clock()
-            values = {**_named(name, now), "reader": reader, "until": now + LEASE, "before": before}
-            only = "AND (:before IS NULL OR reader = :before)"
-            db.execute(f"UPDATE runs SET reader = :reader, reader_until = :until {_NAMED} {only}", values)
-
-        await self.run(work)
-
-    async def take(self, host: str, most: int) -> list[LostRun]:
+    @transaction
+    def take(self, db: sqlite3.Connection, host: str, most: int) -> list[LostRun]:
         """Give at most so many runs that have lost their host to this one, with a new lease, and return them."""
+        now = self._clock()
+        gone = db.execute("SELECT owner, id FROM runs WHERE expires <= ? LIMIT ?", (now, most)).fetchall()
+        for name in gone:
+            _remove(db, RunId(*name))
+        query = (
+            f"SELECT owner, id, request, attach, {_RUN}, head, state FROM runs"
+            " WHERE running AND lease <= :now LIMIT :most"
+        )
+        rows = db.execute(query, {"now": now, "most": most}).fetchall()
+        for row in rows:
+            db.execute("UPDATE runs SET host = ?, lease = ? WHERE owner = ? AND id = ?", (host, now + LEASE, *row[:2]))
+        return [LostRun(RunId(*row[:2]), _read_run(row[4:]), row[2], row[3]) for row in rows]
 
-        def work(db: sqlite3.Connection) -> list[LostRun]:
-            now = self._clock()
-            gone = db.execute("SELECT owner, id FROM runs WHERE expires <= ? LIMIT ?", (now, most)).fetchall()
-            for name in gone:
-                _remove(db, RunId(*name))
-            query = (
-                f"SELECT owner, id, request, attach, {_RUN}, head, state FROM runs"
-                " WHERE running AND lease <= :now LIMIT :most"
-            )
-            rows = db.execute(query, {"now": now, "most": most}).fetchall()
-            for row in rows:
-                db.execute(
-                    "UPDATE runs SET host = ?, lease = ? WHERE owner = ? AND id = ?", (host, now + LEASE, *row[:2])
-                )
-            return [LostRun(RunId(*row[:2]), _read_run(row[4:]), row[2], row[3]) for row in rows]
-
-        return await self.run(work)
-
-    async def release(self, host: str, name: RunId) -> None:
+    @transaction
+    def release(self, db: sqlite3.Connection, host: str, name: RunId) -> None:
         """End the lease of a run that goes on, if it is this host's. It has no host until another process takes it."""
+        values = {**_named(name, self._clock()), "host": host}
+        db.execute(f"UPDATE runs SET host = '', lease = :now {_NAMED} AND running AND host = :host", values)
 
-        def work(db: sqlite3.Connection) -> None:
-            values = {**_named(name, self._clock()), "host": host}
-            db.execute(f"UPDATE runs SET host = '', lease = :now {_NAMED} AND running AND host = :host", values)
-
-        await self.run(work)
-
-    async def remove(self, names: Sequence[RunId]) -> None:
+    @transaction
+    def remove(self, db: sqlite3.Connection, names: Sequence[RunId]) -> None:
         """Delete runs."""
-
-        def work(db: sqlite3.Connection) -> None:
-            for name in names:
-                _remove(db, name)
-
-        await self.run(work)
+        for name in names:
+            _remove(db, name)
 
 
 def _named(name: RunId, now: float) -> dict[str, str | float | None]:

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 
-from dragoman_server.accounts.store.sqlite_calls import SqliteCalls
+from dragoman_server.accounts.store.sqlite_calls import SqliteCalls, transaction
 from dragoman_server.proxy.shared_routing.interface import (
     ISSUER_SECONDS,
     ISSUERS_MAX,
@@ -63,73 +63,56 @@ class SqliteRoutingStore(SqliteCalls):
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    async def exchange(self, process: str, claims: Sequence[PlaceClaim], retries: RetryClaim) -> Answer:
+    @transaction
+    def exchange(
+        self, db: sqlite3.Connection, process: str, claims: Sequence[PlaceClaim], retries: RetryClaim
+    ) -> Answer:
         """Record what a process uses and needs, and grant what is free."""
+        now = self._now()
+        db.execute("DELETE FROM processes WHERE until <= ?", (now,))
+        db.execute("INSERT OR REPLACE INTO processes VALUES (?, ?)", (process, now + _LEASE_MS))
+        (processes,) = db.execute("SELECT count(*) FROM processes").fetchone()
+        grants = [_claim(db, process, claim, now) for claim in claims]
+        return Answer(processes, _count(db, retries, now // 1000), grants)
 
-        def work(db: sqlite3.Connection) -> Answer:
-            now = self._now()
-            db.execute("DELETE FROM processes WHERE until <= ?", (now,))
-            db.execute("INSERT OR REPLACE INTO processes VALUES (?, ?)", (process, now + _LEASE_MS))
-            (processes,) = db.execute("SELECT count(*) FROM processes").fetchone()
-            grants = [_claim(db, process, claim, now) for claim in claims]
-            return Answer(processes, _count(db, retries, now // 1000), grants)
-
-        return await self.run(work)
-
-    async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
+    @transaction
+    def keep_issuer(self, db: sqlite3.Connection, owner: str, response: str, issuer: str) -> None:
         """Keep the issuer of a response."""
+        now = self._now()
+        db.execute("DELETE FROM issuers WHERE used <= ?", (now - _ISSUER_MS,))
+        db.execute("INSERT OR REPLACE INTO issuers VALUES (?, ?, ?, ?)", (owner, response, issuer, now))
+        _drop_oldest(db, "issuers", "used", owner, ISSUERS_MAX)
 
-        def work(db: sqlite3.Connection) -> None:
-            now = self._now()
-            db.execute("DELETE FROM issuers WHERE used <= ?", (now - _ISSUER_MS,))
-            db.execute("INSERT OR REPLACE INTO issuers VALUES (?, ?, ?, ?)", (owner, response, issuer, now))
-            _drop_oldest(db, "issuers", "used", owner, ISSUERS_MAX)
-
-        await self.run(work)
-
-    async def find_issuer(self, owner: str, response: str) -> str | None:
+    @transaction
+    def find_issuer(self, db: sqlite3.Connection, owner: str, response: str) -> str | None:
         """Return the issuer of a response; None if it is not known."""
+        now = self._now()
+        query = "UPDATE issuers SET used = ? WHERE owner = ? AND response = ? AND used > ? RETURNING issuer"
+        row = db.execute(query, (now, owner, response, now - _ISSUER_MS)).fetchone()
+        return row[0] if row is not None else None
 
-        def work(db: sqlite3.Connection) -> str | None:
-            now = self._now()
-            query = "UPDATE issuers SET used = ? WHERE owner = ? AND response = ? AND used > ? RETURNING issuer"
-            row = db.execute(query, (now, owner, response, now - _ISSUER_MS)).fetchone()
-            return row[0] if row is not None else None
-
-        return await self.run(work)
-
-    async def keep_run(self, owner: str, response: str, record: str) -> None:
+    @transaction
+    def keep_run(self, db: sqlite3.Connection, owner: str, response: str, record: str) -> None:
         """Keep the record of a running response."""
+        now = self._now()
+        db.execute("DELETE FROM runs WHERE begun <= ?", (now - _RUN_MS,))
+        db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, 0)", (owner, response, record, now))
+        _drop_oldest(db, "runs", "begun", owner, RUNS_MAX)
 
-        def work(db: sqlite3.Connection) -> None:
-            now = self._now()
-            db.execute("DELETE FROM runs WHERE begun <= ?", (now - _RUN_MS,))
-            db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, 0)", (owner, response, record, now))
-            _drop_oldest(db, "runs", "begun", owner, RUNS_MAX)
-
-        await self.run(work)
-
-    async def take_run(self, owner: str, response: str) -> str | None:
+    @transaction
+    def take_run(self, db: sqlite3.Connection, owner: str, response: str) -> str | None:
         """Return the record of a running response; None without one, or if it is taken."""
+        now = self._now()
+        query = (
+            "UPDATE runs SET taken = ? WHERE owner = ? AND response = ? AND begun > ? AND taken <= ? RETURNING record"
+        )
+        row = db.execute(query, (now, owner, response, now - _RUN_MS, now - _TAKEN_MS)).fetchone()
+        return row[0] if row is not None else None
 
-        def work(db: sqlite3.Connection) -> str | None:
-            now = self._now()
-            query = (
-                "UPDATE runs SET taken = ? WHERE owner = ? AND response = ? AND begun > ? AND taken <= ?"
-                " RETURNING record"
-            )
-            row = db.execute(query, (now, owner, response, now - _RUN_MS, now - _TAKEN_MS)).fetchone()
-            return row[0] if row is not None else None
-
-        return await self.run(work)
-
-    async def end_run(self, owner: str, response: str) -> None:
+    @transaction
+    def end_run(self, db: sqlite3.Connection, owner: str, response: str) -> None:
         """Remove the record of a running response."""
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute("DELETE FROM runs WHERE owner = ? AND response = ?", (owner, response))
-
-        await self.run(work)
+        db.execute("DELETE FROM runs WHERE owner = ? AND response = ?", (owner, response))
 
 
 def _drop_oldest(db: sqlite3.Connection, table: str, time: str, owner: str, most: int) -> None:
