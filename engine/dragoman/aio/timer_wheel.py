@@ -35,20 +35,6 @@ class TimerWheel:
     """
 
     # A weak reference to the loop and no handle of it: the loop's entry in `_WHEELS` would keep the loop alive.
-    __slots__ = (
-        "__weakref__",
-        "_loop",
-        "_next_slot",
-        "_period",
-        "_position",
-        "_running",
-        "_size",
-        "_slots",
-        "_tick_seconds",
-        "_timer",
-        "_waits_period",
-    )
-
     def __init__(self, loop: asyncio.AbstractEventLoop, period: float) -> None:
         slots = max(1, min(_SLOTS, int(period / _SHORTEST)))
         self._loop = ref(loop)

@@ -12,8 +12,6 @@ V = TypeVar("V")
 class LazyMapping(Mapping[K, V]):
     """A mapping with these keys. `make` returns the value of a key, and is called once for each that is used."""
 
-    __slots__ = ("_keys", "_make", "_values")
-
     def __init__(self, keys: Iterable[K], make: Callable[[K], V]) -> None:
         self._keys = tuple(keys)
         self._make = make

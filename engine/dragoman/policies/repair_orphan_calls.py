@@ -77,8 +77,6 @@ def repair_history(
 class _Run:
     """Consecutive assistant turns: their indexes, the first user turn with a result, the calls without one."""
 
-    __slots__ = ("first", "last", "orphans", "results")
-
     def __init__(self, first: int, last: int, results: Turn | None, orphans: list[ToolCall]) -> None:
         self.first, self.last, self.results, self.orphans = first, last, results, orphans
 

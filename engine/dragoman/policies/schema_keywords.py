@@ -39,8 +39,6 @@ class SchemaTree:
     `Unsupported` if the schema grows too large.
     """
 
-    __slots__ = ("_at", "_closed", "_left", "_refs", "_refused", "_room", "_root", "_strict", "changes")
-
     def __init__(
         self,
         root: Json,

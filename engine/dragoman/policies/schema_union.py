@@ -26,8 +26,6 @@ hundred bytes of schemas that refer to each other can expand to gigabytes."""
 class SizeBudget:
     """The size that expanded references may still add to the schemas of one request."""
 
-    __slots__ = ("_known", "left")
-
     def __init__(self) -> None:
         self.left = WRITTEN_OUT
         self._known: dict[int, tuple[Any, int]] = {}
@@ -74,8 +72,6 @@ def resolve(root: Json, reference: Any) -> Json | None:
 
 class _Flattening:
     """The one schema that is made an object; `left` bounds how much of it is followed."""
-
-    __slots__ = ("_left", "_room", "_root")
 
     def __init__(self, root: Json, room: SizeBudget) -> None:
         self._root, self._room = root, room

@@ -92,23 +92,6 @@ def bridge_tools(
 class _Bridge:
     """The replacements of one request: what the upstream lacks, and the tools that were changed."""
 
-    __slots__ = (
-        "_built_in",
-        "_flat",
-        "_knobs",
-        "_losses",
-        "_name_max",
-        "_native",
-        "_repeated",
-        "_search",
-        "_taken",
-        "_typed",
-        "_wrap",
-        "bare",
-        "declared",
-        "origin",
-    )
-
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self.origin = origin
         self._flat = not profile.namespaces

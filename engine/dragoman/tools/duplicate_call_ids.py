@@ -99,8 +99,6 @@ def deduplicate_call_ids(request: Request, losses: Losses) -> None:
 class _IdDeduplicator:
     """One pass over a conversation. `_pending_ids` holds, by original id, the ids of calls without a result so far."""
 
-    __slots__ = ("_losses", "_pending_ids", "_seen")
-
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._seen: dict[str, int] = {}

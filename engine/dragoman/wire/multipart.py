@@ -63,20 +63,6 @@ class FormField:
     of its bytes in the form.
     """
 
-    __slots__ = (
-        "_at",
-        "_mark",
-        "_parts",
-        "_phase",
-        "_searched",
-        "_waiting",
-        "_wanted",
-        "end",
-        "name",
-        "start",
-        "value",
-    )
-
     def __init__(self, boundary: bytes, name: str) -> None:
         self.name = name
         self.value: str | None = None

@@ -27,8 +27,6 @@ T = TypeVar("T")
 class Keyring:
     """An immutable set of keys. Two keys with one id cannot occur by chance; the first of them is used."""
 
-    __slots__ = ("_records", "_unmatched", "expires")
-
     def __init__(self, records: Iterable[KeyRecord] = ()) -> None:
         self._records: dict[str, KeyRecord] = {}
         for record in records:

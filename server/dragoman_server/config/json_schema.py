@@ -88,8 +88,6 @@ class _RecordingTable(Table):
     `present` is the answer to whether the table has a key, on which it may depend which other keys are required.
     """
 
-    __slots__ = ("_any_name", "_present", "_texts", "node")
-
     def __init__(self, path: str, *, present: bool) -> None:
         super().__init__({}, path, {}, [])
         self._present = present

@@ -14,12 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from dragoman_server.config.config_error import Problem
 from dragoman_server.config.value_problems import unknown
-
-if TYPE_CHECKING:
-    from dragoman_server.config.config_error import Problem
 
 
 class Rule(Protocol):

@@ -60,8 +60,6 @@ class Table:
     Relative paths are in `directory`; if it is empty, they stay as they are.
     """
 
-    __slots__ = ("_data", "_env", "_known_keys", "directory", "path", "problems")
-
     def __init__(
         self,
         data: Mapping[str, Any],

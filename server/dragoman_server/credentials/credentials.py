@@ -19,8 +19,6 @@ Learn = Callable[[str, Sequence[str]], None]
 class Credential:
     """The credential of one provider, and how requests carry it."""
 
-    __slots__ = ("_source", "renewal")
-
     def __init__(self, source: Source[Any], provider: Provider, learn: Learn) -> None:
         self._source = source
 

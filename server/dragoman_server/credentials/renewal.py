@@ -40,8 +40,6 @@ class Renewal(Generic[G]):
         clock: Returns seconds from any origin.
     """
 
-    __slots__ = ("_again", "_clock", "_end", "_last", "_learn", "_margin", "_name", "_source", "_task", "problem")
-
     def __init__(
         self,
         source: Source[G],

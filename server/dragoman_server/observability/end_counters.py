@@ -22,8 +22,6 @@ Ending = tuple[str, str, str, str, int, bool | None, bool]
 class LabelledSeries(dict[str, list[float]]):
     """The values of a series by its last label. The labels before it, `first`, are the same for all."""
 
-    __slots__ = ("_first", "_series")
-
     def __init__(self, series: Series, *first: str) -> None:
         self._series = series
         self._first = first
@@ -35,18 +33,6 @@ class LabelledSeries(dict[str, list[float]]):
 
 class EndCounters:
     """The counters of the requests with one `Ending`. A list that they do not count in is empty."""
-
-    __slots__ = (
-        "_totals",
-        "durations",
-        "ending",
-        "first_events",
-        "open_requests",
-        "open_streams",
-        "requests",
-        "token_times",
-        "tokens",
-    )
 
     def __init__(self, totals: Totals, ending: Ending, tokens: LabelledSeries) -> None:
         client, provider, route, ended, status, stream, begun = ending
@@ -73,8 +59,6 @@ class EndCounters:
 
 class Endings(dict[Ending, EndCounters]):
     """The counters by `Ending`. Those that do not exist are created."""
-
-    __slots__ = ("_tokens", "_totals")
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals

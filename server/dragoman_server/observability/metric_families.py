@@ -284,8 +284,6 @@ def observe(histogram: list[float], seconds: float, buckets: tuple[float, ...] =
 class Totals:
     """Numbers by family and labels."""
 
-    __slots__ = ("values",)
-
     def __init__(self) -> None:
         self.values: dict[str, Series] = {}
 

@@ -75,8 +75,6 @@ def presented_keys(headers: Mapping[str, str]) -> list[str]:
 class OwnKeys:
     """The gateway's own keys, which are no logins at a vendor. They are never sent upstream."""
 
-    __slots__ = ("_digests",)
-
     def __init__(self, config: Config) -> None:
         self._digests = frozenset(key.digest for key in config.server.keys)
 

@@ -48,25 +48,6 @@ class LoadedConfig:
     `Gateway.reconfigure` replaces the whole object; a request keeps the one that it began with.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_secrets",
-        "client_profiles",
-        "config",
-        "listings",
-        "model_names",
-        "named_keys",
-        "output_limits",
-        "own_keys",
-        "requests_usage",
-        "requires_key",
-        "router",
-        "upstream_warnings",
-        "upstreams",
-        "validation",
-        "web_origins",
-    )
-
     def __init__(self, config: Config, output_limits: OutputLimits | None = None) -> None:
         self.config = config
         self.output_limits = output_limits or OutputLimits()
@@ -109,8 +90,6 @@ class LoadedConfig:
 
 class CurrentConfig:
     """The configuration of new requests, which `Gateway.reconfigure` replaces."""
-
-    __slots__ = ("loaded",)
 
     def __init__(self, loaded: LoadedConfig) -> None:
         self.loaded = loaded

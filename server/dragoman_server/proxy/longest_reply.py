@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from dragoman import Profile
 from dragoman.wire import Json
-
-if TYPE_CHECKING:
-    from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.options import StoreOptions
 
 _FIELDS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 """The fields of the output limit, of all dialects. In Chat the newer name comes before the older one."""

@@ -18,19 +18,6 @@ PROBE = 1.0
 class CircuitBreaker:
     """The breaker of one provider. `clock` returns seconds from any origin; `configure` sets the limits."""
 
-    __slots__ = (
-        "_clock",
-        "_cooldown",
-        "_limit",
-        "_longest",
-        "_parts",
-        "_pause",
-        "_probed",
-        "failures",
-        "open",
-        "until",
-    )
-
     def __init__(self, failures: int, cooldown: float, longest: float, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.failures = 0

@@ -61,8 +61,6 @@ class ModelNames:
 class _Inverse:
     """A route whose glob and `upstream_model` have one `*` each, applied from the upstream's name to the client's."""
 
-    __slots__ = ("_after", "_before", "_prefix", "_suffix", "provider")
-
     def __init__(self, route: Route, provider: str, upstream_model: str) -> None:
         self.provider = provider
         self._before, _, self._after = route.model.partition("*")

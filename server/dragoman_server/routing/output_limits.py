@@ -18,8 +18,6 @@ KEPT = 4000
 class OutputLimits:
     """The limits that one gateway knows, by upstream and model."""
 
-    __slots__ = ("_limits", "_profiles")
-
     def __init__(self) -> None:
         self._limits: dict[tuple[str, str], int] = {}
         self._profiles: dict[tuple[str, str], tuple[Profile, Profile]] = {}

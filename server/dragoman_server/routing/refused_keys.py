@@ -15,8 +15,6 @@ _WORDS = frozenset((NO_CREDIT, UNAUTHORIZED))
 class RefusedKeys:
     """The refused keys of one process. `found` has the words of their failures by provider and key."""
 
-    __slots__ = ("found",)
-
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], str] = {}
 

@@ -55,8 +55,6 @@ class ProviderState:
     the provider has requested them.
     """
 
-    __slots__ = ("breaker", "busy", "clients", "cooled", "slots")
-
     def __init__(self, breaker: CircuitBreaker, slots: Slots | SharedSlots) -> None:
         self.breaker = breaker
         self.clients: ClientPauses | None = None

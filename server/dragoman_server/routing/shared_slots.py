@@ -50,22 +50,6 @@ class SharedSlots:
     returns seconds from any origin.
     """
 
-    __slots__ = (
-        "_came",
-        "_changed",
-        "_clock",
-        "_dropped_at",
-        "_free",
-        "_has_begun",
-        "_is_claimed",
-        "_limit",
-        "_name",
-        "_own",
-        "_queue",
-        "_seen_at",
-        "_share",
-    )
-
     def __init__(
         self, name: str, limit: int, queue: int, changed: Callable[[bool], None], clock: Callable[[], float]
     ) -> None:

@@ -20,8 +20,6 @@ class Slots:
     `owner` identifies a client.
     """
 
-    __slots__ = ("_dropped", "_queue", "_waiting", "places", "taken", "waiting")
-
     def __init__(self, limit: int = 0, queue: int = 0) -> None:
         self._waiting: OrderedDict[Hashable, deque[tuple[Wake, Wake | None]]] = OrderedDict()
         """The functions that wake and drop the requests of each client that waits, the next client first."""

@@ -94,8 +94,6 @@ class _List:
 class _Turns:
     """The fetches of one client: `waiting` of them run or wait."""
 
-    __slots__ = ("__weakref__", "slots", "waiting")
-
     def __init__(self, most: int) -> None:
         self.slots = asyncio.Semaphore(most)
         self.waiting = 0

@@ -32,8 +32,6 @@ _Stamp = tuple[int, int, int, int] | None
 class FileWatch:
     """The state of a configuration file and of the files that it names."""
 
-    __slots__ = ("_env", "_named", "_path", "_pending", "_seen")
-
     def __init__(self, path: str | os.PathLike[str], env: Mapping[str, str] = os.environ) -> None:
         self._path = os.fspath(path)
         self._env = env

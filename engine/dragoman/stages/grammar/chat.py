@@ -55,8 +55,6 @@ _PIECE_SIZE: Final = 64
 class _Call:
     """A call: `pieces` are those of its arguments."""
 
-    __slots__ = ("custom", "pieces")
-
     def __init__(self, custom: bool) -> None:
         self.custom = custom
         self.pieces: list[str] = []
@@ -69,21 +67,6 @@ class ChatGrammar(Grammar):
     sequences. `usage_due` is called at the end of a stream without the requested counts; it returns True if they must
     be there.
     """
-
-    __slots__ = (
-        "_annotated",
-        "_calls",
-        "_counted",
-        "_finish",
-        "_head",
-        "_ids",
-        "_include_usage",
-        "_logprobs",
-        "_reasoning",
-        "_refused",
-        "_stops",
-        "_usage_due",
-    )
 
     def __init__(
         self,

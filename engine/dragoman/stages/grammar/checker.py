@@ -19,8 +19,6 @@ _OTHER: Final = (TypeError, ValueError, LookupError, AttributeError)
 class Grammar:
     """The grammar of one stream of a dialect. `limit` bounds the bytes that it keeps."""
 
-    __slots__ = ("_left", "ended")
-
     def __init__(self, limit: int = LIMIT) -> None:
         self.ended = False
         """True once the terminal frame was read."""
@@ -45,8 +43,6 @@ class GrammarChecker:
 
     The rest of a stream is not checked after its first violation, nor once it is too large to be checked.
     """
-
-    __slots__ = ("_grammar", "_limit", "over", "position", "violation")
 
     def __init__(self, grammar: Grammar, limit: int = LIMIT) -> None:
         self._grammar = grammar

@@ -71,8 +71,6 @@ _PIECE_SIZE: Final = 64
 class _Block:
     """A block that is open: `pieces` are those of a call's arguments."""
 
-    __slots__ = ("filled", "pieces", "signed", "type")
-
     def __init__(self, kind: str) -> None:
         self.type = kind
         self.filled = self.signed = False
@@ -81,8 +79,6 @@ class _Block:
 
 class MessagesGrammar(Grammar):
     """The grammar of one Messages stream. Blocks follow one another; if `overlapping`, several may be open."""
-
-    __slots__ = ("_arguments", "_count", "_ids", "_open", "_overlapping", "_reason", "_started")
 
     def __init__(self, *, overlapping: bool = False, limit: int = LIMIT) -> None:
         super().__init__(limit)

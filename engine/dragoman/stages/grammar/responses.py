@@ -55,8 +55,6 @@ _ANNOTATION_SIZE: Final = 64
 class ResponsesGrammar(Grammar):
     """The grammar of one Responses stream. `own` is True for one of Dragoman, whose snapshots have every key."""
 
-    __slots__ = ("_call_ids", "_echo", "_ids", "_items", "_next", "_own", "_store")
-
     def __init__(self, *, own: bool = True, limit: int = LIMIT) -> None:
         super().__init__(limit)
         self._own = own

@@ -22,8 +22,6 @@ _STREAMED: Final = ("function_call", "custom_tool_call")
 class Part:
     """A part of an item, with a digest of its text in place of the text."""
 
-    __slots__ = ("annotations", "done", "kind", "text", "text_done")
-
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.text = TextDigest()
@@ -62,8 +60,6 @@ class Part:
 
 class Item:
     """An item from its announcement on. `done` is a digest of the finished item, None before."""
-
-    __slots__ = ("arguments", "constant", "cut", "done", "empty", "id", "parts", "summaries", "type", "whole")
 
     def __init__(self, start: Json) -> None:
         self.id: str = start["id"]

@@ -123,8 +123,6 @@ def digest(value: Any) -> bytes:
 class TextDigest:
     """A digest of a text that comes in pieces, which may cut a character into its UTF-16 halves."""
 
-    __slots__ = ("_hash",)
-
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
 

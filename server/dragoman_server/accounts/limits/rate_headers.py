@@ -29,8 +29,6 @@ _NAMES = {
 class _Form:
     """The headers of one vendor: those that never change, and for each bucket what the others are computed from."""
 
-    __slots__ = ("buckets", "headers")
-
     def __init__(self, buckets: Iterable[BucketLimit], names: Mapping[str, tuple[str, ...]]) -> None:
         self.headers: dict[str, str] = {}
         """All headers in their order, those that change without a value."""
@@ -44,8 +42,6 @@ class _Form:
 
 class RateHeaders:
     """Writes the headers with the limits per minute of one key."""
-
-    __slots__ = ("_forms",)
 
     def __init__(self, buckets: Sequence[BucketLimit]) -> None:
         forms = {limits: _Form(buckets, names) for limits, names in _NAMES.items()}

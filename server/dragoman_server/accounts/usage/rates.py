@@ -47,8 +47,6 @@ class _Tariff:
 class Rates:
     """The rates of one model, of a price whose values have no problems. `calls` has those of tools with a price."""
 
-    __slots__ = ("_base", "_tiers", "calls")
-
     def __init__(self, price: Price) -> None:
         base = _prices_of(price)
         if price.minute is not None:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from dragoman import Failure, Translation
 from dragoman.aio import UpstreamRequest
+from dragoman_server.receipt import Receipt
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-    from dragoman_server.receipt import Receipt
 
 _HEARTBEATS_MAX = 1000
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -35,8 +34,6 @@ def binary_type(content_type: str) -> str:
 class Budget:
     """The bytes that one exchange may still keep. `exceeded` is True once something was left out."""
 
-    __slots__ = ("exceeded", "left")
-
     def __init__(self, left: int) -> None:
         self.left = left
         self.exceeded = False
@@ -52,8 +49,6 @@ class Budget:
 
 class Pieces:
     """A body, as the pieces in which it came or went: the time of each in seconds since the exchange began."""
-
-    __slots__ = ("_budget", "data", "omitted", "size", "times")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -98,8 +93,6 @@ class RecordedAttempt:
 class Readings:
     """A clock that keeps what it has returned, so that a reply can be made again."""
 
-    __slots__ = ("_clock", "values")
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.values: list[float] = []
@@ -122,30 +115,6 @@ class Recording:
         done: Called once, when the exchange has ended.
         endpoint: The path of a forwarded endpoint below `/v1`; empty for an exchange that is translated.
     """
-
-    __slots__ = (
-        "_budget",
-        "_clock",
-        "_done",
-        "attempts",
-        "began",
-        "client_headers",
-        "endpoint",
-        "heartbeats",
-        "method",
-        "path",
-        "readings",
-        "reason",
-        "reply",
-        "reply_headers",
-        "reply_status",
-        "request_body",
-        "request_id",
-        "request_omitted",
-        "request_size",
-        "secrets",
-        "translation",
-    )
 
     def __init__(
         self,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.store_urls import REDIS
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.proxy.hosts.interface import HostStore
 from dragoman_server.proxy.hosts.shared_hosts import SharedHosts
-
-if TYPE_CHECKING:
-    from dragoman_server.observability.metric_families import Totals
-    from dragoman_server.proxy.hosts.interface import HostStore
 
 
 def create_hosts(

@@ -14,20 +14,16 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from dragoman import Failure
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.config_error import ConfigError
-from dragoman_server.observability.metric_families import RECEIPTS_DROPPED, STORE_ERRORS
+from dragoman_server.observability.metric_families import RECEIPTS_DROPPED, STORE_ERRORS, Totals
 from dragoman_server.proxy.hosts.feed import HostFeed
 from dragoman_server.proxy.hosts.interface import Batch, FoundReceipt, HostStore, Reading, StoredReceipt
-from dragoman_server.receipt import without_long_parts
-
-if TYPE_CHECKING:
-    from dragoman import Failure
-    from dragoman_server.observability.metric_families import Totals
-    from dragoman_server.receipt import Receipt
+from dragoman_server.receipt import Receipt, without_long_parts
 
 log = logging.getLogger("dragoman")
 GATHER = 0.25

@@ -26,21 +26,6 @@ class Pool:
     """The pool of one origin: call `acquire_idle`, and if it returns None `acquire`. It is a `ConnectionOwner`:
     connections return by themselves (`put_idle`) or leave it (`discard`)."""
 
-    __slots__ = (
-        "_closed",
-        "_connector",
-        "_emptied",
-        "_idle",
-        "_live",
-        "_opening",
-        "_origin",
-        "_slots_used",
-        "_sweeper",
-        "_waiters",
-        "loop",
-        "options",
-    )
-
     def __init__(self, origin: Origin, connector: Connector, options: PoolOptions) -> None:
         self.loop = connector.loop
         self.options = options

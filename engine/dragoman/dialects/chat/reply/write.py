@@ -79,19 +79,6 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
 class _Message:
     """The parts of a reply, joined to the members of its message."""
 
-    __slots__ = (
-        "_annotations",
-        "_call_ids",
-        "_calls",
-        "_losses",
-        "_reasoning",
-        "_reply_id",
-        "_signatures",
-        "images",
-        "refusal",
-        "text",
-    )
-
     def __init__(self, reply_id: str, losses: Losses) -> None:
         self.text, self._reasoning, self.refusal = JoinedText(), JoinedText(), JoinedText()
         self._calls: list[Json] = []
@@ -189,8 +176,6 @@ class JoinedText:
 
     Adjacent ones are joined as they are, because citations split them; others as paragraphs.
     """
-
-    __slots__ = ("_apart", "length", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []

@@ -22,8 +22,6 @@ _NO_NAME: Final = "unnamed_tool"
 class UnnamedCalls:
     """Completes the calls and results of one conversation, whose messages it only reads."""
 
-    __slots__ = ("_losses", "_messages", "_run", "_waiting")
-
     def __init__(self, messages: list[Any], losses: Losses) -> None:
         self._messages, self._losses = messages, losses
         self._waiting: deque[str] = deque()

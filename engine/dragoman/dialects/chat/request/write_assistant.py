@@ -22,8 +22,6 @@ class _KeptReasoning:
     """The reasoning of one message by the form in which it is sent: as text of the message, as reasoning, as details,
     and as signatures of calls."""
 
-    __slots__ = ("details", "plain", "signatures", "texts")
-
     def __init__(self) -> None:
         self.plain: list[str] = []
         self.texts: list[str] = []
@@ -36,22 +34,6 @@ class AssistantWriter:
 
     Chat has no field for the order of the parts.
     """
-
-    __slots__ = (
-        "_adds_reasoning",
-        "_details",
-        "_keeps_arrays",
-        "_key",
-        "_longest_id",
-        "_requires_signature",
-        "_rules",
-        "_takes_marks",
-        "fills_reasoning",
-        "losses",
-        "marks",
-        "names",
-        "own",
-    )
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks

@@ -54,24 +54,6 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
 class _MessagesWriter:
     """The messages written so far, and those held until the open calls have their results."""
 
-    __slots__ = (
-        "assistant_paths",
-        "assistant_writer",
-        "attachments",
-        "held",
-        "knobs",
-        "losses",
-        "marks",
-        "messages",
-        "moved_media",
-        "names",
-        "open_calls",
-        "origin",
-        "overtaken",
-        "placeholders",
-        "profile",
-    )
-
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self.origin, self.profile, self.knobs, self.losses, self.names = request.origin, profile, knobs, losses, names
         self.placeholders = Placeholders(request.turns, losses)

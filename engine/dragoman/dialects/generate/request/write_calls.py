@@ -38,8 +38,6 @@ _FOLLOWS: Final = "[The file follows the tool results.]"
 class CallWriter:
     """Writes the calls and results of one request."""
 
-    __slots__ = ("_at", "_longest", "_losses", "_media", "_names", "_nested", "_placeholders", "_tools")
-
     def __init__(
         self,
         origin: str,

@@ -51,26 +51,6 @@ class ContentWriter:
         names: receives the upstream names of tools.
     """
 
-    __slots__ = (
-        "_calls",
-        "_contents",
-        "_demotes",
-        "_knobs",
-        "_losses",
-        "_media",
-        "_open_calls",
-        "_parts",
-        "_placeholders",
-        "_request",
-        "_results",
-        "_role",
-        "_signatures",
-        "_system",
-        "_takes_system",
-        "_turn_at",
-        "_user_at",
-    )
-
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request, self._knobs, self._losses = request, knobs, losses
         self._placeholders = Placeholders(request.turns, losses)

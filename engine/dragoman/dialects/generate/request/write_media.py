@@ -37,8 +37,6 @@ class MediaWriter:
     answer would be wrong.
     """
 
-    __slots__ = ("_losses", "_profile")
-
     def __init__(self, profile: Profile, losses: Losses) -> None:
         self._profile, self._losses = profile, losses
 

@@ -19,8 +19,6 @@ from dragoman.reasoning.replay import ReasoningRules
 class SignatureWriter:
     """Writes the reasoning of one request, turn by turn."""
 
-    __slots__ = ("_losses", "_required", "_rules", "pending")
-
     def __init__(self, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self._rules = ReasoningRules(DIALECT, profile, knobs, losses)
         self._required = profile.signed_calls

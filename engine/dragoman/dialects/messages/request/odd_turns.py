@@ -19,8 +19,6 @@ _CHANGES: Final = ("tool_addition", "tool_removal")
 class OddTurns:
     """Repairs the messages of one conversation, whose messages it only reads."""
 
-    __slots__ = ("_messages",)
-
     def __init__(self, messages: list[Any]) -> None:
         self._messages = messages
 

@@ -54,8 +54,6 @@ class _TurnReader:
     Messages may change the tools and the effort. After `read`, `tools` and `effort` are those in effect at the end.
     """
 
-    __slots__ = ("_changed", "_last_user", "_losses", "_messages", "effort", "tools")
-
     def __init__(self, tools: list[Tool], effort: str | None, losses: Losses) -> None:
         self.tools, self.effort, self._losses = tools, effort, losses
         self._changed: dict[str, Tool] | None = None

@@ -26,8 +26,6 @@ class CacheMarks:
         ttl: the lifetime of marks that state none (OpenAI's `prompt_cache_options.ttl`), or None.
     """
 
-    __slots__ = ("_losses", "_on", "_put", "_ttl")
-
     def __init__(self, losses: Losses, *, explicit: bool, ttl: Any = None) -> None:
         self._losses = losses
         self._on = explicit

@@ -19,8 +19,6 @@ from dragoman.tools.names import NameTable, sanitize_call_id
 class CallWriter:
     """Writes the calls and results of one request."""
 
-    __slots__ = ("_at", "_known", "_longest_id", "_losses", "_names")
-
     def __init__(self, origin: str, profile: Profile, names: NameTable, losses: Losses) -> None:
         self._losses = losses
         self._at = ARGUMENTS_AT.get(origin, ("arguments",))

@@ -58,8 +58,6 @@ class ContentWriter:
         marks: receives the cache marks.
     """
 
-    __slots__ = ("_losses", "_marks", "_names", "_placeholders", "_profile", "calls", "reasoning")
-
     def __init__(
         self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:

@@ -98,23 +98,6 @@ class _MessageBuilder:
     Call one of the `add` methods for each turn, then `finish`.
     """
 
-    __slots__ = (
-        "_after_results",
-        "_instructions",
-        "_instructions_at",
-        "_last_assistant",
-        "_losses",
-        "_mode",
-        "_result_count",
-        "_role",
-        "_searched",
-        "_thinking",
-        "_user_at",
-        "_writer",
-        "messages",
-        "system",
-    )
-
     def __init__(self, writer: ContentWriter, mode: str, losses: Losses) -> None:
         self._writer, self._mode, self._losses = writer, mode, losses
         self.system: list[Json] = []

@@ -26,8 +26,6 @@ class ReasoningWriter:
     Set `replay` to False if the prefix was edited: signatures are then invalid, and signed thinking is dropped.
     """
 
-    __slots__ = ("_policy", "_rules", "replay")
-
     def __init__(self, profile: Profile, knobs: Knobs, losses: Losses) -> None:
         self._policy = profile.thinking_replay
         self._rules = ReasoningRules(DIALECT, profile, knobs, losses, replays=self._policy == "own_required")

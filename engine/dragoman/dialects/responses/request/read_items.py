@@ -89,8 +89,6 @@ class ItemsReader:
     no update has a format.
     """
 
-    __slots__ = ("_builder", "_current", "_first", "_losses", "_mark", "_tools", "effort", "format", "turns")
-
     def __init__(self, tools: ToolList, losses: Losses, turns: list[Turn]) -> None:
         self._tools, self._losses = tools, losses
         self._builder = TurnBuilder(losses, turns)

@@ -57,8 +57,6 @@ _UNSUPPORTED: Final[dict[str, str]] = {
 class ToolList:
     """The tools of a request, collected while it is read."""
 
-    __slots__ = ("_hosted", "_losses", "_places", "tools")
-
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._places: dict[tuple[str, str], int] = {}

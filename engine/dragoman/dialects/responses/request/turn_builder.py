@@ -28,8 +28,6 @@ class TurnBuilder:
     The last turn is open if it is the assistant's, or holds outputs: the next item may continue it.
     """
 
-    __slots__ = ("_instructions", "_losses", "turns")
-
     def __init__(self, losses: Losses, turns: list[Turn]) -> None:
         self._losses = losses
         self.turns = turns

@@ -30,21 +30,6 @@ _OPENAI: Final = frozenset({"chat", "responses"})
 class AssistantWriter:
     """Appends the items of one turn at a time to a list."""
 
-    __slots__ = (
-        "_encrypts",
-        "_ids_fit",
-        "_knobs",
-        "_known",
-        "_longest_id",
-        "_losses",
-        "_names",
-        "_needs_parts",
-        "_own",
-        "_profile",
-        "_rules",
-        "_sent",
-    )
-
     def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names

@@ -45,18 +45,6 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the cache marks on both."""
 
-    __slots__ = (
-        "_accepts_marks",
-        "_losses",
-        "_marks",
-        "_names",
-        "_one_shape",
-        "_other_shape",
-        "_own",
-        "_placeholders",
-        "_profile",
-    )
-
     def __init__(self, request: Request, profile: Profile, losses: Losses, names: NameTable) -> None:
         self._own = request.origin == DIALECT
         self._placeholders = Placeholders(request.turns, losses)

@@ -67,8 +67,6 @@ def _lone_text(turn: Turn, profile: Profile) -> Json | None:
 class _InputWriter:
     """Writes the turns of one request to `items`."""
 
-    __slots__ = ("_knobs", "_losses", "_profile", "_request", "_tools", "assistant", "content", "items")
-
     def __init__(
         self, request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
     ) -> None:

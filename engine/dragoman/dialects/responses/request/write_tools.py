@@ -36,19 +36,6 @@ _NO_OPTIONS = frozenset({"type", "filters"})
 class ToolsWriter:
     """Writes the tools of one request, in `tools` and in the results of tool searches."""
 
-    __slots__ = (
-        "_choice_names_tools",
-        "_choices",
-        "_knobs",
-        "_known",
-        "_losses",
-        "_names",
-        "_profile",
-        "_request",
-        "_times",
-        "_tool_search",
-    )
-
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self._request = request
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
