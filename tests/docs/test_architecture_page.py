@@ -68,7 +68,7 @@ def _recorded() -> Iterator[list[list[Call]]]:
         if event != "call" or (file := _own(frame.f_code.co_filename)) is None:
             return
         call = file, frame.f_code.co_name
-        if call[0].endswith("http11/connection.py") and call[1] in ("data_received", "eof_received"):
+        if "/http11/" in call[0] and call[1] in ("data_received", "eof_received"):
             inside.append((frame, []))
         for calls in (everything, *(each for _, each in inside)):
             calls.append(call)

@@ -16,7 +16,8 @@ from aiohttp.client_proto import ResponseHandler
 from httptools import HttpResponseParser
 
 from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE
-from dragoman.aio.upstream.http11.connection import PART, Connection
+from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.response_input import PART
 from dragoman.errors import StreamTruncated
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Asked, Client

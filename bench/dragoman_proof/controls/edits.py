@@ -139,7 +139,7 @@ CONTROLS: Final = (
     Control(
         "the head of an upstream's reply has a limit",
         Edit(
-            "engine/dragoman/aio/upstream/http11/connection.py",
+            "engine/dragoman/aio/upstream/http11/response_input.py",
             "            if self._bytes_left < 0 and not parser.status:\n",
             "            if False:\n",
         ),
@@ -148,7 +148,7 @@ CONTROLS: Final = (
     Control(
         "a connection on which bytes are left is not used again",
         Edit(
-            "engine/dragoman/aio/upstream/http11/connection.py",
+            "engine/dragoman/aio/upstream/http11/response_input.py",
             '            if self.phase == "IDLE":\n                self.abort()\n',
             "            pass\n",
         ),

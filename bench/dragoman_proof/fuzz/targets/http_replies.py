@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -104,7 +103,7 @@ def _judged(data: bytes) -> tuple[int, list[tuple[str, str]], bytes] | None:
 class _Wire:
     """The transport of a connection, and its pool: they count what the connection may not do."""
 
-    loop: asyncio.AbstractEventLoop
+    loop: Any = None
     options = _OPTIONS
 
     def __init__(self) -> None:

@@ -14,9 +14,10 @@ from contextvars import Context
 
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
-from dragoman.aio.upstream.http11.connection import BROKEN, Connection
+from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.connector import Connector
 from dragoman.aio.upstream.http11.request_head import Origin
+from dragoman.aio.upstream.http11.response_input import BROKEN
 from dragoman.errors import StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _CLOSED = "the upstream connection failed: the gateway has closed its connections"
