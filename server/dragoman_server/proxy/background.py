@@ -47,6 +47,7 @@ from dragoman_server.proxy.shared_background import PING, STOPPED, SharedBackgro
 from dragoman_server.proxy.store_health import unavailable
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.receipt import Receipt
+from dragoman_server.routing.task_set import TaskSet
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 
@@ -89,7 +90,7 @@ class BackgroundRuns:
         self._budget = LogBudget(options.background_limit())
         self._runs: dict[tuple[str, str], BackgroundRun] = {}
         """By owner and id: also those that have ended, for `background_events` seconds."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._stopping = False
         self._shared = shared
         self._services = services
@@ -137,7 +138,7 @@ class BackgroundRuns:
         draft.payload, draft.body = {}, b""
         run.task.add_done_callback(lambda _: run.settle())
         self._runs[key] = run
-        self._begin_task(self._finish(run, key, scope))
+        self._tasks.begin(self._finish(run, key, scope))
         await run.settled()
         failed = _failed(run)
         if failed is not None and (run.streamed or not run.accepted):
@@ -147,11 +148,6 @@ class BackgroundRuns:
         ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
         state = run.state or await self._stored_state(key)  # it may have ended already
         return web.Response(body=state, content_type="application/json", headers=ids)
-
-    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _share(
         self, run: BackgroundRun, shared: SharedRuns, name: RunId, receipt: Receipt, state: bytes
@@ -193,7 +189,7 @@ class BackgroundRuns:
             run.leave()
             log.warning("a response in the background ends here: another process has taken it, as its lease was over")
         elif marks.cancelled and not run.ended:
-            self._begin_task(self.cancel(run))
+            self._tasks.begin(self.cancel(run))
 
     def stop(self) -> None:
         """Leave each run whose upstream generates it in the background to another process: this one stops."""
@@ -274,7 +270,7 @@ class BackgroundRuns:
             log.warning("%s cannot go on here: %s", lost.name.id, error)
             return False
         if lost.run.cancelled:
-            self._begin_task(exchange.cancel())
+            self._tasks.begin(exchange.cancel())
             return False
         request = StoredRequest(head["parent"], None, True, lost.request)
         run = BackgroundRun(request, self._options.background_bytes, self._budget, streamed=head["streamed"])
@@ -282,7 +278,7 @@ class BackgroundRuns:
         run.attachment, exchange.scope.run = exchange.attachment, run
         own.on_marks = partial(self._marked, run)
         run.task = asyncio.get_running_loop().create_task(self._attach(run, own, lost, exchange))
-        self._begin_task(self._finish(run, lost.name, exchange.scope))
+        self._tasks.begin(self._finish(run, lost.name, exchange.scope))
         return True
 
     async def _attach(self, run: BackgroundRun, own: OwnRun, lost: LostRun, exchange: AttachedExchange) -> None:

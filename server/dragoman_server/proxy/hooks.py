@@ -32,6 +32,7 @@ from dragoman_server.observability.exchange_record import ExchangeRecord, Princi
 from dragoman_server.proxy.error_response import HOOK
 from dragoman_server.receipt import Receipt
 from dragoman_server.routing.router import RoutedTarget, Router
+from dragoman_server.routing.task_set import TaskSet
 
 log = logging.getLogger("dragoman")
 User = TypeVar("User")
@@ -196,7 +197,7 @@ class EndReporter:
     def __init__(self, hook: OnEnd[Any] | None, usage: UsageBook) -> None:
         self._hook = hook
         self._usage = usage
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def report(self, receipt: Receipt, failure: Failure | None) -> None:
         """Report an exchange that has just ended. Exceptions of the hook are logged."""
@@ -219,9 +220,7 @@ class EndReporter:
     def _call(self, hook: OnEnd[Any], record: ExchangeRecord[Any]) -> None:
         pending = hook(record)
         if pending is not None:
-            task = asyncio.get_running_loop().create_task(self._run(pending, record.request_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._run(pending, record.request_id))
 
     async def _run(self, pending: Awaitable[None], request_id: str) -> None:
         try:

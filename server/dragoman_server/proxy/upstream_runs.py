@@ -75,7 +75,7 @@ async def book_end(services: Services, owner: bytes, response_id: str, end: Resp
         if rest is not None:
             await rest
 
-    running.begin_task(booked())
+    running.tasks.begin(booked())
 
 
 def count_own_end(services: Services, receipt: Receipt, response_id: str) -> None:
@@ -89,7 +89,7 @@ def count_own_end(services: Services, receipt: Receipt, response_id: str) -> Non
             services.instruments.metrics.count_run(receipt.provider or "", facts.usage, facts.estimated)
         await running.end(receipt.owner, response_id)
 
-    running.begin_task(counted())
+    running.tasks.begin(counted())
 
 
 def _counts(record: Json, end: ResponseEnd) -> tuple[Usage, list[str]]:

@@ -6,12 +6,11 @@ there is one: then any process takes it.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from dragoman_server.routing.response_issuers import response_digest
+from dragoman_server.routing.task_set import TaskSet
 
 RUNS_MAX: Final = 10_000
 """Most records in memory, of less than 2 kB each: beyond it, the client that began none for longest loses one."""
@@ -45,7 +44,8 @@ class RunningResponses:
         self._size = 0
         self.shared: SharedRuns | None = None
         """The records that other processes can take; None without a store."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = TaskSet()
+        """Tasks that book ends for which no client waits."""
 
     def __len__(self) -> int:
         return self._size
@@ -89,9 +89,3 @@ class RunningResponses:
         """Remove a record that was taken, as its response is booked."""
         if self.shared is not None:
             await self.shared.end_run(owner, response_digest(owner, given))
-
-    def begin_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` for which no client waits."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -22,6 +22,7 @@ from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import RELOADS, RESTARTS
 from dragoman_server.proxy.error_response import new_request_id
+from dragoman_server.routing.task_set import TaskSet
 from dragoman_server.workers.drain import LINGER
 from dragoman_server.workers.listeners import BALANCED, Listeners
 from dragoman_server.workers.registry import WorkerRegistry
@@ -84,7 +85,7 @@ class Supervisor:
         self._registry = WorkerRegistry()
         self._shares = 0
         self._failures: dict[int, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._wake = asyncio.Event()
         self._reload = False
         self._stop = asyncio.Event()
@@ -198,15 +199,10 @@ class Supervisor:
         worker = await WorkerProcess.start(assignment, self._registry.answer)
         self._registry.workers.append(worker)
         self._registry.supervisor_totals.add(RESTARTS, (str(number),), 0)
-        self._start_task(self._supervise(worker))
+        self._tasks.begin(self._supervise(worker))
         await worker.until_ready()
         log.info("%s is ready", worker)
         return worker
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _assign_shares(self) -> None:
         """Send each worker the shares of the connections that it is to accept; shares without a worker go to others."""
@@ -239,7 +235,7 @@ class Supervisor:
             self._assign_shares()
             steady = asyncio.get_running_loop().time() - worker.ready_at >= STEADY_SECONDS
             failures = 1 if steady else self._failures.get(worker.number, 0) + 1
-            self._start_task(self._restore(worker.number, failures))
+            self._tasks.begin(self._restore(worker.number, failures))
         if not self._registry.workers:
             self._all_ended.set()
 

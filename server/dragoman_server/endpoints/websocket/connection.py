@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from aiohttp import WSCloseCode, web
 
@@ -26,6 +24,7 @@ from dragoman_server.endpoints.websocket.turn import Turns, failure_frame
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.routing.task_set import TaskSet
 
 log = logging.getLogger("dragoman")
 LANES = 32
@@ -76,7 +75,7 @@ class WebSocketConnection:
         self._began = self._active = self._loop.time()
         self._leaving = gateway.leaving
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         """Pings, and the close."""
 
     async def run(self) -> web.WebSocketResponse:
@@ -238,7 +237,7 @@ class WebSocketConnection:
 
     def _close_if_idle(self) -> None:
         if not self._busy and not self._socket.closed:
-            self._start(self._close(WSCloseCode.GOING_AWAY, "open a new connection"))
+            self._tasks.begin(self._close(WSCloseCode.GOING_AWAY, "open a new connection"))
 
     async def _close(self, code: int, reason: str) -> None:
         with suppress(ConnectionError, RuntimeError):
@@ -274,15 +273,15 @@ class WebSocketConnection:
             return
         self._start_timer()
         if self._busy:
-            self._start(self._send_heartbeats())
+            self._tasks.begin(self._send_heartbeats())
             return
         if self._too_old:
             self._leaving = True
-            self._start(self._end_of_age())
+            self._tasks.begin(self._end_of_age())
         elif self._loop.time() - self._active >= self._timeouts.keep_alive:
             self.leave()
         else:
-            self._start(self._ping())
+            self._tasks.begin(self._ping())
 
     async def _send_heartbeats(self) -> None:
         with suppress(ConnectionError, RuntimeError):
@@ -296,11 +295,6 @@ class WebSocketConnection:
     async def _ping(self) -> None:
         with suppress(ConnectionError, RuntimeError):
             await self._socket.ping()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.resumable.position import LAST_EVENT_ID, RESUME, Position, wanted_position
 from dragoman_server.proxy.resumable.stream import ResumableStream, abort
 from dragoman_server.receipt import Receipt
+from dragoman_server.routing.task_set import TaskSet
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 from dragoman_server.steps.admit import admit_request
@@ -76,7 +77,7 @@ class ResumableStreams:
         self._budget = LogBudget(self._options.total_bytes)
         self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
         """By owner."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet()
         self._passing_on: set[asyncio.Task[None]] = set()
         self._shared: SharedStreams | None = None
         self._stopping = False
@@ -211,8 +212,8 @@ class ResumableStreams:
         self._tasks.discard(task)
         attachment = stream.attachment
         if attachment is not None:
-            work = self._services.instruments.usage.book_held(stream.request_id, elsewhere=attachment.is_taken)
-            self._start(work)
+            usage = self._services.instruments.usage
+            self._tasks.begin(usage.book_held(stream.request_id, elsewhere=attachment.is_taken))
         if stream.owner is None:
             return
         if self._shared is not None:
@@ -318,11 +319,6 @@ class ResumableStreams:
         elif not stream.elsewhere:
             self._leave(stream)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _marked(self, stream: ResumableStream, marks: Marks | None) -> None:
         """Take the marks of other processes; None: another process has taken the stream, as its lease was over."""
         if marks is not None:
@@ -365,7 +361,7 @@ class ResumableStreams:
             return False
         if self._stopping or (budget := self._make_room(owner)) is None:
             exchange.book_lost()
-            self._start(exchange.cancel())
+            self._tasks.begin(exchange.cancel())
             return False
         stream = ResumableStream(exchange.receipt, self._options.bytes)
         stream.owner, stream.shared, stream.attachment = owner, own, exchange.attachment
