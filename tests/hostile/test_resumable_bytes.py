@@ -64,7 +64,7 @@ async def test_the_streams_of_all_clients_hold_a_limited_number_of_bytes() -> No
         total = sum(len(whole) for _, (_, whole, _) in begun)
         print(f"{total} bytes in {len(begun)} streams: {held(up).total()} are held")
         assert total > 2 * TOTAL
-        assert TOTAL // 2 < held(up).total() == streams(up)._budget.used <= TOTAL
+        assert TOTAL // 2 < held(up).total() == streams(up)._streams.whole.used <= TOTAL
         answers = [(whole, await read(up, {"last-event-id": name}, key)) for key, (_, whole, name) in begun]
     assert answers[-1][1][:2] == (200, answers[-1][0])
     assert answers[0][1][0] == 400
@@ -103,12 +103,12 @@ async def test_a_client_that_reads_gets_all_events(least: int) -> None:
 
 async def test_without_room_streams_are_sent_that_cannot_be_resumed() -> None:
     async with gateway() as up:
-        streams(up)._budget.spend(TOTAL)  # of streams that run
+        streams(up)._streams.whole.spend(TOTAL)  # of streams that run
         status, whole, name = await read(up, BEGIN)
         assert (status, name) == (200, "")
         assert whole.count(b"data:") == len(FRAMES)
         assert b"\nid: " not in whole
-        streams(up)._budget.spend(-TOTAL)
+        streams(up)._streams.whole.spend(-TOTAL)
         assert (await read(up, BEGIN))[2]
 
 
@@ -118,8 +118,8 @@ async def test_what_is_forgotten_counts_no_more() -> None:
             await read(up, BEGIN)
         while streams(up)._streams:
             await read(up, {})
-        assert streams(up)._budget.used == 0
+        assert streams(up)._streams.whole.used == 0
     async with gateway(streams_per_client=2) as up:
         for _ in range(5):
             await read(up, BEGIN)
-        assert streams(up)._budget.used == held(up).total()
+        assert streams(up)._streams.whole.used == held(up).total()

@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -41,6 +40,7 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, er
 from dragoman_server.proxy.reply_headers import event_stream
 from dragoman_server.proxy.request_handler import RequestHandler
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
+from dragoman_server.proxy.resumable.kept_streams import KeptStreams
 from dragoman_server.proxy.resumable.position import LAST_EVENT_ID, RESUME, Position, wanted_position
 from dragoman_server.proxy.resumable.stream import ResumableStream, abort
 from dragoman_server.receipt import Receipt
@@ -58,10 +58,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 _LOOK_EVERY = 1.0
 """Seconds between two checks for a client that has left before the response, on servers that do not cancel handlers."""
-_SHARE = 4
-"""The part of all bytes that one client's streams may keep: a fourth."""
-_ROOM = 64 * 1024
-"""Bytes that can be kept if a further stream is."""
 _LOST = "the stream ends here: the process that ran it has stopped"
 
 
@@ -72,13 +68,9 @@ class ResumableStreams:
         self._services = services
         self._handler = handler
         self._options = services.config.server.resume
-        self._streams: dict[tuple[str, str], ResumableStream] = {}
-        """By owner and request id, oldest first."""
-        self._budget = LogBudget(self._options.total_bytes)
-        self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
-        """By owner."""
+        self._streams = KeptStreams(self._options)
         self._tasks = TaskSet()
-        self._passing_on: set[asyncio.Task[None]] = set()
+        self._passing_on = TaskSet()
         self._shared: SharedStreams | None = None
         self._stopping = False
 
@@ -89,7 +81,7 @@ class ResumableStreams:
         """Let the other processes of a store resume streams of this one, and this one theirs."""
         from dragoman_server.proxy.resumable.shared_streams import SharedStreams
 
-        self._shared = SharedStreams(runs, self._options.kept)
+        self._shared = self._streams.shared = SharedStreams(runs, self._options.kept)
         self._shared.go_on = self._go_on
 
     def endpoint(self, plain: Handler, client: Dialect) -> Handler:
@@ -181,31 +173,12 @@ class ResumableStreams:
     ) -> Downstream:
         """Keep a stream that begins, if there is room for it."""
         owner = owner_of(receipt.owner, receipt.key)
-        budget = self._make_room(owner)
+        budget = self._streams.budget_for(owner)
         if budget is not None:
             headers[RESUME] = stream.request_id
             stream.owner = owner
             self._streams[owner, stream.request_id] = stream
         return stream.open(timers, event_stream(headers).headers, budget)
-
-    def _make_room(self, owner: str) -> LogBudget | None:
-        """Return the budget of a further stream, or None if it cannot be kept. Those that ended first are forgotten."""
-        budget = self._shares.get(owner)
-        if budget is None:  # without keys, all clients have the same owner
-            limit = self._budget.limit // _SHARE if owner else self._budget.limit
-            budget = self._shares[owner] = LogBudget(limit, self._budget)
-        if not budget.has_room(min(_ROOM, self._options.bytes)):
-            return None
-        ended = [key for key, stream in self._streams.items() if stream.log.closed and not stream.is_read]
-        own = sum(key[0] == owner for key in self._streams)
-        if own >= self._options.streams_per_client:
-            ended = [key for key in ended if key[0] == owner]
-        elif len(self._streams) < self._options.streams:
-            return budget
-        if not ended:
-            return None
-        self._forget(ended[0])
-        return budget
 
     def _ended(self, stream: ResumableStream, task: asyncio.Task[Any]) -> None:
         stream.end()
@@ -221,18 +194,8 @@ class ResumableStreams:
         key = stream.owner, stream.request_id
         if key in self._streams:
             # The key and not the stream: one that made room for another must not stay in memory until then.
-            asyncio.get_running_loop().call_later(self._options.kept, self._forget, key)
+            asyncio.get_running_loop().call_later(self._options.kept, self._streams.forget, key)
         else:
-            stream.log.clear()
-
-    def _forget(self, key: tuple[str, str]) -> None:
-        """Let a stream be resumed no longer. A client that reads it reads on."""
-        stream = self._streams.pop(key, None)
-        if stream is None:
-            return
-        if self._shared is not None:
-            self._shared.forget(stream)
-        if stream.log.closed and not stream.is_read:
             stream.log.clear()
 
     # --- a client that connects again --------------------------------------------------------------------------------
@@ -332,7 +295,7 @@ class ResumableStreams:
         """End a stream that another process goes on with. Its clients resume it there."""
         if stream.attachment is not None and stream.owner is not None:
             stream.attachment.is_taken = True
-            self._forget((stream.owner, stream.request_id))
+            self._streams.forget((stream.owner, stream.request_id))
             stream.abort_reader()
             stream.stop()
 
@@ -344,9 +307,7 @@ class ResumableStreams:
         log.info("%s is left to another process: this one stops", stream.request_id)
         stream.shared = None
         self._end_here(stream)
-        task = asyncio.get_running_loop().create_task(self._shared.pass_on(own))
-        self._passing_on.add(task)
-        task.add_done_callback(self._passing_on.discard)
+        self._passing_on.begin(self._shared.pass_on(own))
         return True
 
     # --- streams of other processes ----------------------------------------------------------------------------------
@@ -359,7 +320,7 @@ class ResumableStreams:
         except ValueError as error:
             log.warning("%s cannot go on here: %s", request_id, error)
             return False
-        if self._stopping or (budget := self._make_room(owner)) is None:
+        if self._stopping or (budget := self._streams.budget_for(owner)) is None:
             exchange.book_lost()
             self._tasks.begin(exchange.cancel())
             return False
@@ -423,7 +384,7 @@ class ResumableStreams:
     def _give_up(self, stream: ResumableStream) -> None:
         log.info("%s ends: its client did not come back within %g s", stream.request_id, self._options.seconds)
         if stream.owner is not None:
-            self._forget((stream.owner, stream.request_id))
+            self._streams.forget((stream.owner, stream.request_id))
         stream.stop()
 
 
