@@ -43,9 +43,7 @@ _COUNTER = Counter(by_characters)
 """Shared by all requests, so that a turn of a history is counted once and not with each request."""
 
 
-def fit_budget(
-    request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses, counter: Counter = _COUNTER
-) -> None:
+def fit_budget(request: Request, *, dialect: str, profile: Profile, knobs: Knobs, losses: Losses) -> None:
     """Bring the prompt below its budget, in place, with a loss row for each part that goes.
 
     Does nothing if `profile.context_window` is unknown. Raises `Unsupported` if losses are rejected and one is due.
@@ -59,13 +57,13 @@ def fit_budget(
     prompt.setting(request)
     if prompt.size + _MOST_PER_CHARACTER * sum(map(len, prompt.texts)) <= budget:
         return
-    counts = counter.texts(prompt.texts)
+    counts = _COUNTER.texts(prompt.texts)
     total = prompt.size + sum(counts)
     if total <= budget:
         return
     replay = profile.thinking_replay if FACTS[dialect].signed_history else ""
     verified = profile.family or dialect if replay == "verify" else None
-    enforcer = _BudgetEnforcer(request, Dialect(dialect), counter, losses, verified)
+    enforcer = _BudgetEnforcer(request, Dialect(dialect), losses, verified)
     enforcer.reasoning_required = replay == "own_required"
     total = enforcer.run(_sizes(prompt, ends, counts), budget)
     if total > budget and not losses.strict:
@@ -105,12 +103,9 @@ class _BudgetEnforcer:
     `verified` is the provider family that checks its signed reasoning against the turns before it; None if none does.
     """
 
-    def __init__(
-        self, request: Request, dialect: Dialect, counter: Counter, losses: Losses, verified: str | None
-    ) -> None:
+    def __init__(self, request: Request, dialect: Dialect, losses: Losses, verified: str | None) -> None:
         self._turns = request.turns
         self._dialect = dialect
-        self._counter = counter
         self._losses = losses
         self._verified = verified
         self.reasoning_required = False
@@ -191,13 +186,13 @@ class _BudgetEnforcer:
     def _collect_reasoning(self, index: int, place: int, text: str, proof: str | None) -> None:
         if self.reasoning_required:
             return
-        tokens = self._counter.texts([text])[0] if text else len(proof or "") // PROOF
+        tokens = _COUNTER.texts([text])[0] if text else len(proof or "") // PROOF
         self._reasoning.append(_Piece(index, place, tokens))
 
     def _collect_text(self, index: int, place: int, text: str) -> None:
         if len(text) <= HEAD + TAIL:
             return
-        tokens = self._counter.texts([text])[0]
+        tokens = _COUNTER.texts([text])[0]
         last = self._results[-1] if self._results else None
         if tokens >= VERBOSE and (last is None or last[:2] != (index, place)):
             self._results.append(_Piece(index, place, tokens))
@@ -213,7 +208,7 @@ class _BudgetEnforcer:
         elif type(part) is ToolResult and not isinstance(part.content, str):
             images = sum(type(inside) is Image for inside in part.content)
             part.content = [self._placeholder(inside) if type(inside) is Image else inside for inside in part.content]
-        return piece.tokens - images * self._counter.texts([PLACEHOLDER])[0]
+        return piece.tokens - images * _COUNTER.texts([PLACEHOLDER])[0]
 
     def _placeholder(self, image: Image) -> Text:
         self._losses.add(LossCode.IMAGE_EVICTED, image.at, "became a placeholder to fit the token budget")
@@ -246,7 +241,7 @@ class _BudgetEnforcer:
         return f"{text[:HEAD]}\n[... {left_out} characters removed to save context ...]\n{text[-TAIL:]}"
 
     def _saved(self, text: str, cut: str) -> int:
-        before, after = self._counter.texts([text, cut])
+        before, after = _COUNTER.texts([text, cut])
         return before - after
 
     def _leave_out(self, piece: _Piece, code: LossCode = LossCode.REASONING_EVICTED) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from dragoman.gateway import changed_fields
 from dragoman_server.config.aws_host import AwsHost, aws_host
 from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Filled, Words, setting, setting_problems
+from dragoman_server.config.value_problems import is_installed
 
 GOOGLE, AZURE, AWS = "google", "azure", "aws"
 COMMAND, FILE = "command", "file"
@@ -85,16 +85,9 @@ class CredentialOptions:
         for name, sources in _ONLY.items():
             if getattr(self, name) is not None and self.source not in sources:
                 yield f"{at}.{name}", f"has no effect here: it is for {' and '.join(sources)}"
-        if not all(_installed(module) for module in _PACKAGES.get(self.source, ())):
+        if not all(is_installed(module) for module in _PACKAGES.get(self.source, ())):
             yield f"{at}.kind", f"needs packages that are not installed: install Dragoman with the extra {self.source}"
         if self.source == AWS:
             for name, value in self.aws_host(base_url)._asdict().items():
                 if not value:
                     yield f"{at}.{name}", f"is required, as the host of base_url names no {name} of AWS"
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # a parent package is absent
-        return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
 from dragoman_server.config.config_error import Problem
 from dragoman_server.config.setting import Above, Filled, Range, setting, setting_problems
+from dragoman_server.config.value_problems import is_installed
 
 QUEUE_MAX = 1_000_000
 INTERVAL_MAX = 3600.0
@@ -57,7 +57,7 @@ class Telemetry:
             yield "telemetry.endpoint", wrong
         elif self.metrics and not self.endpoint:
             yield "telemetry.endpoint", "is required for metrics: the URL of a collector"
-        elif (self.exports_spans or self.metrics) and not _is_installed():
+        elif (self.exports_spans or self.metrics) and not is_installed(_MODULE):
             yield "telemetry.endpoint", "needs the packages of OpenTelemetry: install Dragoman with the extra otel"
         yield from setting_problems("telemetry", self)
         for name, value in self.headers.items():
@@ -79,10 +79,3 @@ def _url_problem(url: str) -> str | None:
     if parts.path.rstrip("/").endswith(("/v1/traces", "/v1/metrics")):
         return "expected the base URL, without /v1/traces"
     return None
-
-
-def _is_installed() -> bool:
-    try:
-        return find_spec(_MODULE) is not None
-    except ModuleNotFoundError:
-        return False

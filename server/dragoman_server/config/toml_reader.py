@@ -146,11 +146,9 @@ class Table:
         value = self.text(key)
         return (value if key in self else self._env.get(variable)) or None
 
-    def file_path(self, key: str, default: str | None = None) -> str | None:
-        """Return the path of a file or directory (`located`), or that of `default` if the key is absent."""
+    def file_path(self, key: str) -> str | None:
+        """Return the path of a file or directory (`located`)."""
         value = self.text(key)
-        if value is None and key not in self:
-            value = default
         return None if value is None else located(value, self.directory)
 
     def address(self, key: str) -> str | None:

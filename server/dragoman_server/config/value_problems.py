@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import Field
 from datetime import date, datetime
+from importlib.util import find_spec
 from typing import Any
 
 from dragoman.gateway import EFFORTS, tidy
@@ -25,6 +26,14 @@ KINDS: dict[type, str] = {
     date: "a date",
 }
 """Types by their names in TOML."""
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be imported, without importing it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent package is absent
+        return False
 
 
 def kind_of(value: Any) -> str:

@@ -81,6 +81,11 @@ class History:
         self.results.append(text)
         self.answered.append(text)
 
+    def turn(self, model: str, body: Json, **facts: Any) -> RequestTurn:
+        """Return the turn of a request with this history."""
+        results, answered = tuple(self.results), tuple(self.answered)
+        return RequestTurn(model, body, self.last_user, results, self.plan, answered, **facts)
+
 
 def read_chat(body: Json) -> RequestTurn:
     """Return the turn of a Chat Completions request."""
@@ -105,13 +110,9 @@ def read_chat(body: Json) -> RequestTurn:
         forced = (choice.get("function") or choice.get("custom") or {}).get("name")
     stop = body.get("stop") or []
     form = body.get("response_format") or {}
-    return RequestTurn(
-        model=body["model"],
-        body=body,
-        last_user=history.last_user,
-        results=tuple(history.results),
-        plan=history.plan,
-        answered=tuple(history.answered),
+    return history.turn(
+        body["model"],
+        body,
         offers=tuple(offers),
         forced=forced,
         may_call=choice != "none",
@@ -139,13 +140,9 @@ def read_messages(body: Json) -> RequestTurn:
     choice = body.get("tool_choice") or {}
     output = body.get("output_config") or {}
     form = output.get("format") or body.get("output_format") or {}
-    return RequestTurn(
-        model=body["model"],
-        body=body,
-        last_user=history.last_user,
-        results=tuple(history.results),
-        plan=history.plan,
-        answered=tuple(history.answered),
+    return history.turn(
+        body["model"],
+        body,
         offers=tuple(
             Offer(tool["name"], tool["input_schema"])
             for tool in body.get("tools") or []
@@ -188,13 +185,9 @@ def read_responses(body: Json) -> RequestTurn:
                 history.on_result(" ".join(tool["name"] for tool in item["tools"]))
     choice = body.get("tool_choice")
     form = (body.get("text") or {}).get("format") or {}
-    return RequestTurn(
-        model=body.get("model", ""),
-        body=body,
-        last_user=history.last_user,
-        results=tuple(history.results),
-        plan=history.plan,
-        answered=tuple(history.answered),
+    return history.turn(
+        body.get("model", ""),
+        body,
         offers=tuple(offer for offer in offers if not offer.search),
         searches=tuple(offer for offer in offers if offer.search),
         forced=choice.get("name") if isinstance(choice, dict) else None,

@@ -57,13 +57,9 @@ def read(body: Json) -> RequestTurn:
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
     mode, allowed = calling.get("mode"), calling.get("allowedFunctionNames") or []
     as_json = config.get("responseMimeType") == "application/json"
-    return RequestTurn(
-        model=body["model"],
-        body=body,
-        last_user=history.last_user,
-        results=tuple(history.results),
-        plan=history.plan,
-        answered=tuple(history.answered),
+    return history.turn(
+        body["model"],
+        body,
         offers=tuple(
             Offer(tool["name"], tool.get("parametersJsonSchema", tool.get("parameters")))
             for tools in body.get("tools") or []

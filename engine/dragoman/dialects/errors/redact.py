@@ -133,9 +133,9 @@ def is_secret(text: str) -> bool:
     return len(text) >= _SECRET_MIN
 
 
-def tidy(text: str, secrets: Sequence[str] = ()) -> str:
+def tidy(text: str) -> str:
     """Return a message with secrets masked, without control characters, and of at most `MESSAGE_MAX` characters."""
-    text = redact(_CONTROL.sub(" ", text[:TEXT_MAX]), secrets).strip()
+    text = redact(_CONTROL.sub(" ", text[:TEXT_MAX])).strip()
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1].rstrip() + "…"
 
 
