@@ -19,14 +19,14 @@ from dragoman.wire.frame_scanner import (
     USUAL_FRAME,
     Edit,
     after_line_ends,
+    event_of,
     exceeded_limit,
     frame_end,
     long_frame,
     parse_frame,
-    usual_frame,
 )
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, Frame, encode, is_blank
+from dragoman.wire.sse import CR, LF, Frame, encode, is_blank
 
 
 class ForwardedFrames:
@@ -68,8 +68,8 @@ class ForwardedFrames:
         self.held = b""
         """A frame of which the next one shows if clients can read it."""
 
-    def observe(self, data: bytes, at: int, edits: list[Edit]) -> tuple[int, Failure | None]:
-        """Observe complete frames from `at` on, and add replacements of frames to `edits`.
+    def observe(self, data: bytes, edits: list[Edit]) -> tuple[int, Failure | None]:
+        """Observe complete frames, and add replacements of frames to `edits`.
 
         Return the end of the frames to forward, and the fault of the frame after them. If the observer is `odd`, the
         rest is to be translated, after the frame that is `held`.
@@ -77,8 +77,10 @@ class ForwardedFrames:
         observer, templates, size, limits = self.observer, self.templates, len(data), self._context.limits
         measured = size > limits.sse_line or size > limits.sse_frame  # a frame may be too long
         odd = CR in data
+        at, usual_frame = 0, Frame("", None)  # one for all usual frames, as nothing keeps them
+        usual_frames = (usual_frame,)
         while at < size:
-            if data[at] in b"\r\n":
+            if (first := data[at]) == LF or first == CR:
                 at = after_line_ends(data, at)
                 self.first = False
                 continue
@@ -90,10 +92,16 @@ class ForwardedFrames:
                 usual = None
             else:
                 usual = USUAL_FRAME.match(data, at) if size - at < LONG else long_frame(data, at)
-            stop, end = (usual.end() - 2, usual.end()) if usual is not None else frame_end(data, at, odd)
+            stop, end = frame_end(data, at, odd) if usual is None else (usual.end(2), usual.end())
             if measured and (fault := exceeded_limit(data[at:stop], limits)) is not None:
                 return at, fault
-            frames = (usual_frame(usual),) if usual is not None else self._parse(data[at:end])
+            frames: Sequence[Frame]
+            if usual is None:
+                frames = self._parse(data[at:end])
+            else:
+                frames = usual_frames
+                line, usual_frame.data = usual.groups()
+                usual_frame.event = event_of(line) if line else ""
             self.first = False
             for frame in frames:
                 if frame.fault is not None:
@@ -122,7 +130,7 @@ class ForwardedFrames:
                     self.deltas += 1
                     if usual is None or self.held:
                         continue
-                    learnt = templates.learn(usual[1], frame.data, Delta(0, text), observer.on_run)
+                    learnt = templates.learn(usual[1], frame.data, Delta(0, text))
                     if learnt and self._client.renamer is not None:
                         self._note_heads(frame.data)
             at = end
@@ -130,14 +138,15 @@ class ForwardedFrames:
 
     def observe_run(self, template: DeltaTemplate, data: bytes, at: int) -> bool:
         """Observe the frames from `at` on that fit the template, up to `template.end`. Return whether there are any."""
-        run = template.run(data, at)
-        if run is None:
+        observer, run = self.observer, template.run(data, at)
+        if run is None or (observer.on_run is not None and not observer.on_run(run.text, run.pieces)):
             return False
-        observer, count = self.observer, len(run.pieces)
+        count = len(run.pieces)
         self.templates.fruitless = 0
         self.deltas += count
         observer.written += len(run.text)
-        observer.on_template(count, template.last_number())
+        if observer.numbers_frames:
+            observer.on_template(count, template.last_number())
         self.begun = observer.progressed = True
         return True
 

@@ -61,6 +61,8 @@ class Observer:
     dialect: ClassVar[Dialect]
     varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
     """The keys of this dialect's deltas that change from one to the next, besides their text."""
+    numbers_frames: ClassVar[bool] = False
+    """True if `on_template` counts frames."""
 
     def __init__(self) -> None:
         self.sole_text: Any = None

@@ -192,21 +192,6 @@ class DeltaTemplate:
         return -1 if self._padded or not self.number else int(self.number)
 
 
-class RecordedTemplate(DeltaTemplate):
-    """A template whose texts are recorded. It fits no frame that `record` returns False for."""
-
-    __slots__ = ("_record",)
-
-    def __init__(self, index: int, before: list[bytes], after: list[bytes], record: RunCallback) -> None:
-        super().__init__(index, before, after)
-        self._record = record
-
-    def run(self, data: bytes, at: int = 0) -> TextRun | None:
-        """Return the run, and record its texts."""
-        run = super().run(data, at)
-        return run if run is not None and self._record(run.text, run.pieces) else None
-
-
 class TemplateCache:
     """Holds the template of the current block, if one was learnt.
 
@@ -223,10 +208,10 @@ class TemplateCache:
         self._skipped = 0
         self.template: DeltaTemplate | None = None
 
-    def learn(self, head: bytes, data: bytes, delta: Delta, record: RunCallback | None = None) -> bool:
+    def learn(self, head: bytes, data: bytes, delta: Delta) -> bool:
         """Learn the template of a frame that was read as one delta. Return True if there is a template now.
 
-        `head` is its event line, `data` its data. `record` gets the texts of the frames that fit.
+        `head` is its event line, `data` its data.
         """
         if self.fruitless < 0:
             self.fruitless += 1
@@ -237,13 +222,11 @@ class TemplateCache:
                 return False
             self._skipped = 0
         self.fruitless += 1
-        self.template = learn(head, data, delta, self._varying, record)
+        self.template = learn(head, data, delta, self._varying)
         return self.template is not None
 
 
-def learn(
-    head: bytes, data: bytes, delta: Delta, varying: VaryingKeys, record: RunCallback | None = None
-) -> DeltaTemplate | None:
+def learn(head: bytes, data: bytes, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
     """Return the template of a frame that was read as `delta`, or None if the place of its text is ambiguous.
 
     `head` is the frame's event line, b"" if it has none. `data` is valid JSON, and `delta` has the text of one of its
@@ -262,8 +245,6 @@ def learn(
     heads, tails = _split(head + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
     if len(heads) == 1 and len(tails := _split(tails[0], varying.number, rb"(\d+)")) == 1:
         tails = _split(tails[0], varying.padding, rb'"([0-9A-Za-z]+)"')
-    if record is not None:
-        return RecordedTemplate(delta.index, heads, tails, record)
     return DeltaTemplate(delta.index, heads, tails)
 
 

@@ -86,9 +86,9 @@ def long_frame(data: bytes, at: int) -> re.Match[bytes] | None:
     return head and _BOUNDED_FRAME.match(data, at, data.find(b"\n", head.end()) + 2)
 
 
-def usual_frame(usual: re.Match[bytes]) -> Frame:
-    """Return the frame that `USUAL_FRAME` has matched."""
-    return Frame(usual[1][len(b"event: ") : -1].decode("utf-8", "replace"), usual[2])
+def event_of(line: bytes) -> str:
+    """Return the name in the event line that `USUAL_FRAME` has matched."""
+    return line[len(b"event: ") : -1].decode("utf-8", "replace")
 
 
 def parse_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> list[Frame]:

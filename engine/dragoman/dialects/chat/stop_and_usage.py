@@ -156,7 +156,7 @@ def read_usage(obj: Any) -> Usage | None:
             hour = read_count(details.get("cache_creation_token_details"), "ephemeral_1h_input_tokens")
     if read is None:
         read = _cache_read(obj)
-    if written is None:
+    if written is None and "cache_creation_input_tokens" in obj:
         written = count_of(obj.get("cache_creation_input_tokens"))
     if type(details := obj.get("completion_tokens_details")) is dict:
         reasoning = count_of(details.get("reasoning_tokens"))

@@ -37,7 +37,7 @@ USAGE: Final = frozenset((
 # fmt: on
 """The fields that are read, and those with a rating or a repetition, which no client is shown."""
 CONTENT: Final = frozenset(("parts", "role"))
-_DETAILS: Final = tuple(sorted(name for name in USAGE if name.endswith("Details")))
+_DETAILS: Final = frozenset(name for name in USAGE if name.endswith("Details"))
 _COUNT: Final = frozenset(("modality", "tokenCount"))
 _RATING: Final = frozenset(
     ("category", "probability", "blocked", "probabilityScore", "severity", "severityScore", "overwrittenThreshold")
@@ -73,9 +73,8 @@ def record_unknown_counts(usage: Any, losses: Losses) -> None:
         return
     if not USAGE.issuperset(usage):
         record_unknown(usage, USAGE, ("usageMetadata",), losses)
-    for key in _DETAILS:
-        if key in usage:
-            record_unknown_members(usage[key], _COUNT, ("usageMetadata", key), losses)
+    for key in sorted(_DETAILS.intersection(usage)):
+        record_unknown_members(usage[key], _COUNT, ("usageMetadata", key), losses)
 
 
 def record_unknown_members(values: Any, known: frozenset[str], at: Path, losses: Losses) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote_word, tidy
-from dragoman.dialects.shared.json_fields import count_of
+from dragoman.dialects.shared.json_fields import read_counts
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import UpstreamStatusError
 from dragoman.losses import LossCode, Losses
@@ -26,6 +26,10 @@ _PAUSED: Final = "CONTINUATION"
 _OTHER: Final = "OTHER"
 """An unknown reason. Without any content, the reply was withheld."""
 _MESSAGE_MAX: Final = 500
+_COUNTS: Final = (
+    *("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount"),
+    *("toolUsePromptTokenCount", "cachedContentTokenCount"),
+)
 
 
 def read_finish(native: str, message: Any) -> StopReason | None:
@@ -93,21 +97,16 @@ def read_usage(obj: Any) -> Usage | None:
     """
     if type(obj) is not dict:
         return None
-    prompt, made = count_of(obj.get("promptTokenCount")), count_of(obj.get("candidatesTokenCount"))
-    hidden = count_of(obj.get("thoughtsTokenCount"))
+    prompt, made, hidden, tools, cached = read_counts(obj, _COUNTS)
     if prompt is None and made is None:
         return None
     return Usage(
-        None if prompt is None else prompt + _count(obj, "toolUsePromptTokenCount"),
-        _count(obj, "cachedContentTokenCount"),
+        None if prompt is None else prompt + (tools or 0),
+        cached or 0,
         None,
         (made or 0) + (hidden or 0),
         hidden if made is None else hidden or 0,
     )
-
-
-def _count(obj: Json, key: str) -> int:
-    return count_of(obj.get(key)) or 0
 
 
 def check_end(reply: Json) -> None:

@@ -167,14 +167,15 @@ def merge_counts(counts: Json, usage: Json) -> bool:
     Servers of Qwen count the whole prompt at the start, and how much of it was cached at the end only. If they do not
     count the rest there, it is what the cache leaves, and True is returned.
     """
-    stated = usage.get("input_tokens") is not None or any(counts.get(key) for key in _CACHED)
+    cached = 0
+    if usage.get("input_tokens") is None and not any(map(counts.get, _CACHED)):
+        for key in _CACHED:
+            if key in usage:
+                cached += count_of(usage[key]) or 0
     for key, value in usage.items():
         if value is not None:
             counts[key] = value
-    if stated:
-        return False
-    whole, cached = count_of(counts.get("input_tokens")), sum(count_of(usage.get(key)) or 0 for key in _CACHED)
-    if whole is None or not cached:
+    if not cached or (whole := count_of(counts.get("input_tokens"))) is None:
         return False
     counts["input_tokens"] = max(0, whole - cached)
     return True

@@ -147,7 +147,10 @@ def is_empty(value: Any) -> bool:
         value = value.values()
     elif type(value) is not list:
         return value is None or value == ""
-    return all(item is None or item == "" or item == [] or item == {} for item in value)
+    for item in value:  # noqa: SIM110 - a generator costs three times as much
+        if item or item == 0:
+            return False
+    return True
 
 
 def record_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
@@ -181,11 +184,15 @@ def count_of(value: Any) -> int | None:
 
     Some servers write counts as `9.0` or as text, as 64-bit numbers are in the JSON of protocol buffers.
     """
-    if type(value) is float:
-        value = int(value) if value.is_integer() else None
-    elif type(value) is str:
-        value = int(value) if len(value) <= _DIGITS and value.isascii() and value.isdigit() else None
-    return value if type(value) is int and 0 <= value <= COUNT_MAX else None
+    if type(value) is not int:
+        if type(value) is float:
+            whole = value.is_integer()
+        else:
+            whole = type(value) is str and len(value) <= _DIGITS and value.isascii() and value.isdigit()
+        if not whole:
+            return None
+        value = int(value)
+    return value if 0 <= value <= COUNT_MAX else None
 
 
 def read_count(body: Any, key: str) -> int | None:

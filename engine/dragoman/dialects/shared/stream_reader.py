@@ -5,7 +5,6 @@ The part of a batch before an error is never lost, so any split of the same byte
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from dragoman.canonical.events import (
@@ -24,7 +23,7 @@ from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import DragomanError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.delta_template import TemplateCache, VaryingKeys
+from dragoman.wire.delta_template import RunCallback, TemplateCache, VaryingKeys
 from dragoman.wire.frame_scanner import (
     LONG,
     USUAL_FRAME,
@@ -36,9 +35,6 @@ from dragoman.wire.frame_scanner import (
 )
 from dragoman.wire.json_codec import loads, loads_exact
 from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, is_blank
-
-RunCallback = Callable[[str, list[str]], bool]
-"""Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
 
 _ERROR_LINE = b"event: error\n"
 """An `error` event is read by its name, whatever its data is, and so not as one of the usual frames."""
@@ -145,14 +141,15 @@ class StreamReader:
                 templates.template = None
             begin = at
             usual = USUAL_FRAME.match(data, begin) if size - begin < LONG else long_frame(data, begin)
-            if usual is None or usual[1] == _ERROR_LINE:
+            line, payload = (b"", b"") if usual is None else usual.groups()
+            if usual is None or line == _ERROR_LINE:
                 at = frame_end(data, begin, False)[1]
                 out += self.feed(parse_frame(data[begin:at], self.context.limits))
                 continue
-            at, payload = usual.end(), usual[2]
+            at = usual.end()
             before = len(out)
             learning = templates.fruitless >= 0
-            self._event_line = usual[1]
+            self._event_line = line
             try:
                 self.read(payload, out)
             except DragomanError as error:
@@ -162,7 +159,7 @@ class StreamReader:
                     templates.fruitless += 1
                 elif (count := len(self.context.losses)) != losses:
                     losses = count  # the next delta may have no loss
-                elif (callback := self.follow(delta)) is not None and templates.learn(usual[1], payload, delta):
+                elif (callback := self.follow(delta)) is not None and templates.learn(line, payload, delta):
                     self._on_run = None if callback is ignore_run else callback
 
     def follow(self, delta: Delta) -> RunCallback | None:

@@ -96,8 +96,10 @@ class Arguments:
 
     def add_all(self, text: str, pieces: list[str]) -> bool:
         """Add the text of several fragments. Return False, and add nothing, if that would exceed the limit."""
-        if not self._budget.fits(len(text)):
+        budget, size = self._budget, len(text)  # as `fits`, without a call for each chunk
+        if size > budget.left:
             return False
+        budget.left -= size
         self._pieces.append(text)
         return True
 

@@ -30,7 +30,7 @@ def forwarded(observer: Observer | None = None, limits: Limits | None = None) ->
 
 def observe(frames: ForwardedFrames, data: bytes) -> tuple[int, Failure | None, list[Edit]]:
     edits: list[Edit] = []
-    end, fault = frames.observe(data, 0, edits)
+    end, fault = frames.observe(data, edits)
     return end, fault, edits
 
 

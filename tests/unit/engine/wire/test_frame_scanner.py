@@ -14,10 +14,10 @@ from dragoman.wire.frame_scanner import (
     after_line_ends,
     complete_frames,
     data_of,
+    event_of,
     frame_end,
     long_frame,
     parse_frame,
-    usual_frame,
     with_data,
     with_line_feeds,
     without_empty_lines,
@@ -44,7 +44,7 @@ def apart(data: bytes) -> list[Frame]:
             frames += parse_frame(data[at:end])
         else:
             assert usual.end() == end
-            frames.append(usual_frame(usual))
+            frames.append(Frame(event_of(usual[1]), usual[2]))
         at = after_line_ends(data, end)
     return frames
 

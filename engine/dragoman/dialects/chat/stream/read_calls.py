@@ -20,12 +20,12 @@ from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import count_of
-from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
+from dragoman.wire.delta_template import RunCallback
 from dragoman.wire.json_codec import dumps
 
 _AT: Final = ("choices", 0, "delta", "tool_calls")

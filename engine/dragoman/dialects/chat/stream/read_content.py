@@ -20,10 +20,10 @@ from dragoman.dialects.chat.reply_fields import MESSAGE, read_sources, record_un
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.json_fields import is_empty, record_unknown
-from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import RunCallback
 
 _CHOICE: Final[Path] = ("choices", 0)
 _DELTA: Final[Path] = ("choices", 0, "delta")
@@ -32,7 +32,7 @@ _DELTA: Final[Path] = ("choices", 0, "delta")
 class ContentReader:
     """Reads the content of one stream."""
 
-    __slots__ = ("_context", "_plain", "_sources", "audio", "calls", "finish", "reply_id", "text", "tokens")
+    __slots__ = ("_context", "_plain", "audio", "calls", "finish", "reply_id", "sources", "text", "tokens")
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class ContentReader:
         self.text = TextAssembler(context)
         self.calls: ToolCallAssembler | None = None
         """None before the first call."""
-        self._sources: dict[str, Citation | None] | None = None
+        self.sources: dict[str, Citation | None] | None = None
         """The web pages that are listed next to the choices, by their URL; None for those that the text cites."""
         self.tokens: list[Json] | None = None
         """Log probabilities of the current chunk, until its text is added."""
@@ -166,8 +166,8 @@ class ContentReader:
             if type(note) is dict and self.text.kind == "text":
                 record_unknown_annotation(note, (*_DELTA, "annotations"), self._context.losses)
                 citation = read_citation(note)
-                if self._sources is not None and citation.url is not None:
-                    self._sources[citation.url] = None
+                if self.sources is not None and citation.url is not None:
+                    self.sources[citation.url] = None
                 out.append(Annotation(self.text.index, citation))
             else:
                 self._context.losses.add(LossCode.CITATIONS, "choices[0].delta.annotations")
@@ -190,7 +190,7 @@ class ContentReader:
 
     def add_sources(self, chunk: Json) -> None:
         """Keep the sources that are listed next to the choices. Raises LimitExceeded."""
-        sources = self._sources = self._sources or {}
+        sources = self.sources = self.sources or {}
         for source in read_sources(chunk, (), self._context.losses):
             assert source.url is not None
             if source.url not in sources:
@@ -204,12 +204,11 @@ class ContentReader:
 
     def cite_sources(self, out: list[Event]) -> None:
         """Add the sources next to the choices to the open text."""
-        if not self._sources:
-            return
-        for url, source in self._sources.items():
+        assert self.sources is not None
+        for url, source in self.sources.items():
             if source is None:
                 continue
-            self._sources[url] = None
+            self.sources[url] = None
             if self.text.kind == "text":
                 out.append(Annotation(self.text.index, source))
             else:
@@ -222,7 +221,6 @@ class ContentReader:
             self.calls.close(out, complete=complete, final=final)
         self.text.write_signatures(out)
 
-    def close_late(self, out: list[Event], *, complete: bool) -> None:
-        """Close the blocks that continued after the finish."""
-        if self.text.kind is not None or self.calls is not None or self.text.signatures:
-            self.close(out, complete=complete)
+    def is_open(self) -> bool:
+        """True if there may be blocks to close: some continue after the finish."""
+        return self.text.kind is not None or self.calls is not None or bool(self.text.signatures)

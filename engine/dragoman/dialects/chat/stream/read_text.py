@@ -18,11 +18,12 @@ from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.chat.stream.phases import Phase
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.stream_reader import RunCallback, ignore_run
+from dragoman.dialects.shared.stream_reader import ignore_run
 from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import RunCallback
 
 _DELTA: Final = ("choices", 0, "delta")
 

@@ -45,11 +45,11 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import count_of, read_timestamp, record_unknown
 from dragoman.dialects.shared.service_report import note_tier, tier_of
-from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.delta_template import VaryingKeys
+from dragoman.wire.delta_template import RunCallback, VaryingKeys
 from dragoman.wire.json_codec import with_exact
 
 _FINISH = ("choices", 0, "finish_reason")
@@ -261,7 +261,8 @@ class ChatReader(StreamReader):
         if self._finish is None or cut:  # of several, one that reports a cut reply is kept
             self._finish = native
         self._advance("finish_reason")
-        self._content.cite_sources(out)
+        if self._content.sources:
+            self._content.cite_sources(out)
         self._content.close(out, complete=not cut, final=cut)
 
     def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
@@ -269,21 +270,23 @@ class ChatReader(StreamReader):
 
         Without a `finish_reason`, token counts and `[DONE]` end it, if all of its calls are complete.
         """
-        if event not in READER[self._phase] and self._content.finish:
-            self._close(self._content.finish, out)
+        content = self._content
+        if content.finish and event not in READER[self._phase]:
+            self._close(content.finish, out)
         if event not in READER[self._phase]:
-            if event != "[DONE]" or not self._totalled or not self._content.are_calls_complete():
+            if event != "[DONE]" or not self._totalled or not content.are_calls_complete():
                 return False
-        elif self._content.audio and not self._content.text.blocks.count:
+        elif content.audio and not content.text.blocks.count:
             raise UpstreamProtocolError("upstream reply holds audio only")
         native = self._finish
-        self._content.cite_sources(out)
+        if content.sources:
+            content.cite_sources(out)
         if event == "end of stream":
-            self._content.record_repair("the stream ended without [DONE]", "")
+            content.record_repair("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
-            self._content.record_repair("the token counts arrived before their place", "usage")
-        content = self._content
-        content.close_late(out, complete=read_finish_reason(native) not in CUTS)
+            content.record_repair("the token counts arrived before their place", "usage")
+        if content.is_open():
+            content.close(out, complete=read_finish_reason(native) not in CUTS)
         stop = resolve_stop_reason(
             native,
             calls=content.calls is not None and content.calls.any_started(),

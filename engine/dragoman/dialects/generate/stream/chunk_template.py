@@ -25,21 +25,24 @@ _COUNTS: Final = b'"usageMetadata"'
 _COLON: Final = re.compile(rb"\s*:\s*")
 _PLAIN: Final = frozenset(("content", "index", "safetyRatings"))
 """The fields of a candidate that may be read again without an effect."""
-_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_DIGITS: Final = b"0123456789"
+_ZEROS: Final = bytes.maketrans(_DIGITS, b"0" * 10)
+_DECODE: Final = JSONDecoder().raw_decode
 _TEXT: Final = frozenset(("text", "thought"))
 
 
 class ChunkTemplate:
     """The bytes of a chunk around its text and its counts. `counts` are those of the last chunk that matched.
 
-    The counts are not parsed, as only the last ones are used: they match if nothing but digits has changed.
+    The counts are not parsed, as only the last ones are used: they match if nothing but digits has changed. A number
+    that has a further digit changes the template, which costs less than to learn another one.
     """
 
     __slots__ = ("_counted", "_index", "_middle", "_shape", "after", "before", "counts", "end", "start")
 
     def __init__(self, index: int, before: bytes, middle: bytes, counts: bytes, after: bytes) -> None:
         self._index, self._middle = index, middle
-        self._shape, self._counted = counts.translate(_DIGITS), len(counts)
+        self._shape, self._counted = counts.translate(_ZEROS), len(counts)
         self.before, self.after = before, after
         """The bytes around the text and the counts of a chunk."""
         self.start, self.end = b"data: " + before, after + b"\r\n\r\n"
@@ -61,9 +64,9 @@ class ChunkTemplate:
             or data[stop:counted] != self._middle
             or data[:begin] != before
             or data[end:] != after
-            or (counts := data[counted:end]).translate(_DIGITS) != self._shape
+            or (counts := data[counted:end]).translate(_ZEROS) != self._shape
         ):
-            return None
+            return self.match(data, before, after) if self._has_other_digits(data, begin, end) else None
         literal = data[begin:stop]
         try:
             text = orjson.loads(literal)
@@ -77,6 +80,21 @@ class ChunkTemplate:
         run = TextRun()
         run.index, run.text, run.pieces, run.encoded = self._index, text, [text], [literal]
         return run
+
+    def _has_other_digits(self, data: bytes, begin: int, end: int) -> bool:
+        """Return whether the counts between these places have the same keys with more or fewer digits, and take over
+        their form if so. `_middle` has quotes, so that no text contains it."""
+        stop = data.find(self._middle, begin, end)
+        counts = data[stop + len(self._middle) : end]
+        shape = counts.translate(_ZEROS)
+        if stop < 0 or shape == self._shape or counts.translate(None, _DIGITS) != self._shape.replace(b"0", b""):
+            return False
+        try:
+            orjson.loads(counts)
+        except orjson.JSONDecodeError:
+            return False
+        self._shape, self._counted = shape, len(counts)
+        return True
 
 
 def learn(data: bytes, chunk: Json, delta: Delta) -> ChunkTemplate | None:
@@ -97,7 +115,7 @@ def learn(data: bytes, chunk: Json, delta: Delta) -> ChunkTemplate | None:
     if not key or colon is None or not is_sole_value(data, before, rest, delta.text):
         return None
     value = rest_of_counts[colon.end() :].decode()
-    found, end = JSONDecoder().raw_decode(value)
+    found, end = _DECODE(value)
     if found != counts:
         return None
     return ChunkTemplate(delta.index, before, middle + key + colon[0], value[:end].encode(), value[end:].encode())

@@ -39,10 +39,11 @@ from dragoman.dialects.generate.stream.chunk_template import ChunkTemplate, lear
 from dragoman.dialects.generate.stream.parts import PartReader
 from dragoman.dialects.shared.json_fields import is_empty, kind_of, record_unknown
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import RunCallback
 from dragoman.wire.json_codec import loads_exact, with_exact
 from dragoman.wire.sse import FrameBatch
 
@@ -145,9 +146,10 @@ class GenerateReader(StreamReader):
 
     def read_chunk(self, chunk: Json, out: list[Event]) -> None:
         """Read a chunk, or a complete reply. Raises DragomanError."""
-        chunk = unwrapped(chunk, self.dialect)
-        losses = self.context.losses
-        if not REPLY.issuperset(chunk):
+        if "candidates" not in chunk:
+            chunk = unwrapped(chunk, self.dialect)
+        losses, known = self.context.losses, REPLY.issuperset(chunk)
+        if not known:
             chunk = in_camel_case(chunk, REPLY, losses)
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
@@ -160,7 +162,8 @@ class GenerateReader(StreamReader):
                 raise UpstreamProtocolError("upstream sent a finishReason that is not a string")
             # One that is an error is raised before anything is written: as a first chunk, it becomes an HTTP error.
             reason = read_finish(finish, candidate.get("finishMessage"))
-        record_unknown_fields(chunk, losses)
+        if not known:
+            record_unknown_fields(chunk, losses)
         usage, feedback = chunk.get("usageMetadata"), chunk.get("promptFeedback")
         self._read_last_counts()
         self._read_counts(usage)

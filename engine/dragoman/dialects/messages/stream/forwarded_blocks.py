@@ -23,33 +23,32 @@ _START: Final[dict[str, Json]] = {
 class ForwardedBlocks:
     """The blocks of one stream. Clients take them to count from 0."""
 
-    __slots__ = ("_calls", "_types", "open", "open_calls")
+    __slots__ = ("_calls", "_types", "open")
 
     def __init__(self) -> None:
         self._types: list[str] = []
         """The types of the blocks; "" for those of other types than `_DELTAS` has."""
-        self.open: set[int] = set()
-        """The indexes of the open blocks."""
-        self.open_calls: set[int] = set()
-        """The indexes of those that are calls."""
+        self.open: dict[int, bool] = {}
+        """Index of each open block → True if it is a call."""
         self._calls: ForwardedCalls | None = None
         """None before the first call."""
 
-    def start(self, index: int | None, block: Any) -> bool:
+    def start(self, index: Any, block: Any) -> bool:
         """Record a start. Return False if clients would misread it."""
-        if type(block) is not dict or index != len(self._types) or len(self._types) >= DEFAULT_LIMITS.blocks:
+        count = len(self._types)
+        if type(block) is not dict or type(index) is not int or index != count or count >= DEFAULT_LIMITS.blocks:
             return False
         kind = block.get("type")
-        if kind == "tool_use":
+        is_call = kind == "tool_use"
+        if is_call:
             if self._calls is None:
                 self._calls = ForwardedCalls()
             if block.get("input") or not self._calls.start(index, block.get("id"), block.get("name")):
                 return False
-            self.open_calls.add(index)
         elif kind in _DELTAS and block.get(kind):
             return False  # some clients begin with an empty text
         self._types.append(kind if type(kind) is str and kind in _DELTAS else "")
-        self.open.add(index)
+        self.open[index] = is_call
         return True
 
     def delta(self, index: int, delta: Any) -> Verdict:
@@ -73,15 +72,10 @@ class ForwardedBlocks:
 
     def is_whole(self, index: int) -> bool:
         """True unless an open block is a call whose arguments are not whole."""
-        if index not in self.open_calls or self._calls is None or self._calls.lost:
+        if not self.open[index] or self._calls is None or self._calls.lost:
             return True
         call = self._calls.by_key[index]
         return call.arguments.is_blank() or call.is_whole()
-
-    def stop(self, index: int) -> None:
-        """Record the end of an open block."""
-        self.open.discard(index)
-        self.open_calls.discard(index)
 
     def events(self, held: tuple[str, int] | None) -> list[Json]:
         """Return events that bring a reader to the state of these blocks before the event that is `held`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
@@ -57,40 +59,38 @@ class MessagesObserver(Observer):
 
     def watch(self, payload: Json, event: str) -> None:
         """Observe the payload of one event; `event` is the name in its event line."""
-        name, index = payload.get("type"), payload.get("index")
-        if type(index) is not int:
-            index = None
-        if type(name) is not str:
-            name = None
-        if name == "message" and not self._started:
-            self.whole = b""
-            return
+        name = payload.get("type")
         if self._ended_broken:
             if not self._is_cut(name, payload):
                 self.odd = True
                 return
             self._ended_broken = False
-        if event != name and not (event and name) and (event or name) in EVENTS:
-            self.odd = True  # clients read the one, and find the other in the data
-            return
-        if event != name:
+        if event != name and (name != "message" or self._started):
+            if type(name) is not str:
+                name = None
+            if not (event and name) and (event or name) in EVENTS:
+                self.odd = True  # clients read the one, and find the other in the data
+                return
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
-            self._delta(index, payload.get("delta"), sole=event == name)
+            self._delta(payload.get("index"), payload.get("delta"), sole=event == name)
         elif name == "message_start" and self._started:
             self.odd = True
         elif name == "message_start":
             self._start(payload.get("message"))
         elif name == "content_block_start":
-            self._start_block(index, payload.get("content_block"))
+            self._start_block(payload.get("index"), payload.get("content_block"))
         elif name == "content_block_stop":
-            self._stop_block(index)
+            self._stop_block(payload.get("index"))
         elif name == "message_delta":
             self._message_delta(payload)
         elif name == "message_stop":
-            self._count(stated_usage(payload))
+            if len(payload) > 1:
+                self._count(stated_usage(payload))
             self._stop()
-        elif name == "error" or reports_error(payload):
+        elif name == "message" and not self._started:
+            self.whole = b""
+        elif name == "error" or (name != "ping" and reports_error(payload)):
             self.watch_error(payload, event)
 
     # --- what clients would misread --------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class MessagesObserver(Observer):
             events.append({"type": "message_delta", "delta": {"stop_reason": self._stop_reason}, "usage": self._counts})
         return [dumps(event) for event in events]
 
-    def _is_cut(self, name: str | None, payload: Json) -> bool:
+    def _is_cut(self, name: object, payload: Json) -> bool:
         """True for a `message_delta` that reports that the reply was cut."""
         delta = payload.get("delta")
         return name == "message_delta" and type(delta) is dict and is_cut(delta.get("stop_reason"))
@@ -133,19 +133,19 @@ class MessagesObserver(Observer):
         if type(usage) is dict:
             self._count({**usage, "output_tokens": None})  # its count of the output is not final
 
-    def _start_block(self, index: int | None, block: object) -> None:
+    def _start_block(self, index: Any, block: object) -> None:
         if not self._blocks.start(index, block):
             self.odd = True
-        elif index in self._blocks.open_calls:
+        elif self._blocks.open[index]:
             self.tool_open = self.progressed = True
 
-    def _delta(self, index: int | None, delta: object, *, sole: bool) -> None:
+    def _delta(self, index: Any, delta: object, *, sole: bool) -> None:
         """Observe a delta. With `sole`, its text is the only effect of the event."""
         blocks = self._blocks
-        if index is None or index not in blocks.open:
+        if type(index) is not int or index not in blocks.open:
             self.odd = True
             return
-        if index in blocks.open_calls:
+        if blocks.open[index]:
             self.on_run = blocks.on_run(index)
         verdict = blocks.delta(index, delta)
         if verdict == "odd":
@@ -160,16 +160,16 @@ class MessagesObserver(Observer):
         if sole and type(delta) is dict and len(delta) == 2:
             self.sole_text = text
 
-    def _stop_block(self, index: int | None) -> None:
+    def _stop_block(self, index: Any) -> None:
         blocks = self._blocks
-        if index is None or index not in blocks.open:
+        if type(index) is not int or index not in blocks.open:
             self.odd = True
             return
         if not blocks.is_whole(index):
             self._ended_broken = self.holds = True
             self._held = "content_block_stop", index
-        blocks.stop(index)
-        self.tool_open = len(blocks.open_calls) > 0
+        del blocks.open[index]
+        self.tool_open = True in blocks.open.values()
 
     def _message_delta(self, event: Json) -> None:
         self._count(event.get("usage"))
@@ -187,7 +187,7 @@ class MessagesObserver(Observer):
         if self._blocks.open or not self._started:
             self.violation("message_stop out of place")
         self.closed = True
-        if self._blocks.open_calls:
+        if True in self._blocks.open.values():
             self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
         elif not self._stopped:
             self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure

@@ -32,11 +32,12 @@ from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.json_fields import count_of, is_empty, record_unknown
-from dragoman.dialects.shared.stream_reader import RunCallback, ignore_run
+from dragoman.dialects.shared.stream_reader import ignore_run
 from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import RunCallback
 
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 INDEX: Final = "the index of a block was not an integer"
@@ -111,7 +112,8 @@ class BlockReader:
             if key in calls.early.ended:
                 raise UpstreamProtocolError(f"upstream started block {key} twice")
             calls.early.before_start(out)
-        self._end_replaced(key, out)
+        if key in self.blocks.open:
+            self._end_replaced(key, out)
         kind = block.get("type")
         record_unknown_block(block, ("content_block",), self._context)
         if kind == "text":
@@ -140,8 +142,7 @@ class BlockReader:
 
     def _end_replaced(self, key: int, out: list[Event]) -> None:
         """End a text or reasoning in whose place another block starts (Ollama; ollama/ollama#17101)."""
-        entry = self.blocks.open.get(key)
-        if entry is not None and entry[1] in _PROSE:
+        if self.blocks.open[key][1] in _PROSE:
             self.record_repair("a block started in the place of an open one")
             self._flush(key, out)
             out.append(BlockEnd(self.blocks.end(key)))
@@ -300,7 +301,10 @@ class BlockReader:
 
         Raises UpstreamProtocolError for invalid arguments in a complete reply.
         """
-        still_open, calls = list(self.blocks.open), self.calls
+        calls = self.calls
+        if calls is None and not self.blocks.open:
+            return
+        still_open = list(self.blocks.open)
         for key in still_open:
             self._flush(key, out)
         if calls is not None:

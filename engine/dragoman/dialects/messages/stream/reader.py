@@ -42,10 +42,11 @@ from dragoman.dialects.messages.stream.read_blocks import BlockReader, malformed
 from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.delta_template import RunCallback
 from dragoman.wire.json_codec import with_exact
 
 _STOP_REASON = ("delta", "stop_reason")
@@ -114,7 +115,8 @@ class MessagesReader(StreamReader):
         elif name == "message_delta":
             self._message_delta(event, out)
         elif name == "message_stop":
-            self._count_last(event)
+            if len(event) > 1:
+                self._count_last(event)
             self._stop(out)
         elif name == "ping":
             out.append(Ping())

@@ -26,12 +26,12 @@ from dragoman.dialects.responses.reply_fields import record_unknown_item
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
-from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
+from dragoman.wire.delta_template import RunCallback
 
 
 class PartState:

@@ -88,6 +88,7 @@ class ResponsesObserver(Observer):
     dialect = Dialect.RESPONSES
     error_is_last = False
     varying_keys = ResponsesReader.volatile
+    numbers_frames = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -28,11 +28,11 @@ from dragoman.dialects.responses.stream.read_calls import check_calls, end_held
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
 from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.delta_template import VaryingKeys
+from dragoman.wire.delta_template import RunCallback, VaryingKeys
 from dragoman.wire.json_codec import with_exact
 
 _find_handler: Final = HANDLERS.get

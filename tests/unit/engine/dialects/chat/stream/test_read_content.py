@@ -21,7 +21,8 @@ def test_deltas_become_blocks() -> None:
     content.add({"tool_calls": [{"index": 0, "function": {"arguments": ":1}"}}]}, out)
     assert content.are_calls_complete()
     content.close(out, complete=True)
-    content.close_late(out, complete=True)
+    assert content.is_open()
+    content.close(out, complete=True)
     assert out == [
         BlockStart(0, "text"),
         Delta(0, "Hi"),

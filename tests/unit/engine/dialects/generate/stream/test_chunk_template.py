@@ -53,6 +53,14 @@ def test_a_stream_of_google_s_is_read_by_it() -> None:
     assert not [event for event in slow(frames) if type(event) is TextRun]
 
 
+def test_counts_with_a_further_digit_keep_the_template() -> None:
+    frames = [framed(counted(f"{number} ", number)) for number in (8, 9, 10, 99, 100)]
+    events = played([*frames, framed(chunk([{"text": ""}], "STOP", usage=(9, 101)))])
+    assert [event.text for event in events if isinstance(event, TextRun)] == ["10 ", "99 ", "100 "]
+    broken = framed(counted("x", 1000)).replace(b"1000", b"1000,")
+    assert isinstance(played([*frames, broken])[-1], Error)
+
+
 def test_the_counts_of_the_last_chunk_that_has_some_are_used() -> None:
     frames = [framed(counted("ab", number)) for number in (1, 2, 3, 4)]
     frames.append(framed(chunk([{"text": "."}], "STOP")))

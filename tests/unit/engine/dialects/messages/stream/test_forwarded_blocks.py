@@ -53,7 +53,7 @@ def test_a_call_ends_with_whole_arguments() -> None:
     blocks = ForwardedBlocks()
     assert blocks.start(0, CALL)
     assert blocks.is_whole(0)
-    blocks.stop(0)
+    del blocks.open[0]
     assert blocks.start(1, {**CALL, "id": "toolu_2"})
     take = blocks.on_run(1)
     assert take is not None
@@ -61,8 +61,8 @@ def test_a_call_ends_with_whole_arguments() -> None:
     assert not blocks.is_whole(1)
     assert blocks.delta(1, {"type": "input_json_delta", "partial_json": ":1}"}) == "plain"
     assert blocks.is_whole(1)
-    blocks.stop(1)
-    assert blocks.open == blocks.open_calls == set()
+    del blocks.open[1]
+    assert blocks.open == {}
 
 
 def test_a_reader_takes_the_place_of_the_client() -> None:
@@ -71,7 +71,7 @@ def test_a_reader_takes_the_place_of_the_client() -> None:
     for index, block in enumerate(({"type": "thinking", "thinking": ""}, {"type": "server_tool_use"}, CALL)):
         assert blocks.start(index, block)
         if index < 2:
-            blocks.stop(index)
+            del blocks.open[index]
     reader, out = MessagesReader(context := ReplyContext("m")), list[Event]()
     for event in ({"type": "message_start", "message": {}}, *blocks.events(None)):
         reader.read(json.dumps(event).encode(), out)
@@ -84,7 +84,7 @@ def test_the_state_before_the_event_that_is_held(held: str, ends: bool, argument
     blocks = ForwardedBlocks()
     assert blocks.start(0, CALL)
     assert blocks.delta(0, {"type": "input_json_delta", "partial_json": "{}"}) == "unsure"
-    blocks.stop(0)
+    del blocks.open[0]
     _, *rest = blocks.events((f"content_block_{held}", 0) if held else None)
     assert "".join(event["delta"]["partial_json"] for event in rest if "delta" in event) == arguments
     assert (rest[-1]["type"] == "content_block_stop") is ends
