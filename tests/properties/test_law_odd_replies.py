@@ -183,13 +183,23 @@ def generate_replies(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return json.dumps(head | {"candidates": [whole]} | usage).encode(), b"".join(frame(head | each) for each in chunks)
 
 
-def snake_cased(value: Any, name: str = "") -> Any:
-    """A reply of Gemini with the keys of its protocol buffers; those of arguments are the tool's."""
+_NAMES = (
+    *("candidates", "finishReason", "usageMetadata", "promptTokenCount", "candidatesTokenCount", "promptFeedback"),
+    *("functionCall", "thoughtSignature", "inlineData", "modelVersion", "responseId", "executableCode"),
+)
+
+
+def snake_cased(value: Any, kept: set[str], name: str = "") -> Any:
+    """A reply of Gemini with the keys of its protocol buffers, but for those that are kept; those of arguments are the
+    tool's."""
     if type(value) is list:
-        return [snake_cased(each) for each in value]
+        return [snake_cased(each, kept) for each in value]
     if type(value) is not dict or name == "args":
         return value
-    return {re.sub("(?=[A-Z])", "_", key).lower(): snake_cased(member, key) for key, member in value.items()}
+    return {
+        key if key in kept else re.sub("(?=[A-Z])", "_", key).lower(): snake_cased(member, kept, key)
+        for key, member in value.items()
+    }
 
 
 REPLIES = {
@@ -235,9 +245,10 @@ def test_a_stream_and_a_complete_reply_of_odd_content_agree(row: Direction, data
 @given(data=st.data())
 def test_keys_in_snake_case_mean_the_same(row: Direction, data: st.DataObject) -> None:
     body, stream = data.draw(generate_replies())
-    renamed = json.dumps(snake_cased(json.loads(body))).encode()
+    kept = data.draw(st.sets(st.sampled_from(_NAMES)))
+    renamed = json.dumps(snake_cased(json.loads(body), kept)).encode()
     chunks = [json.loads(line[6:]) for line in stream.split(b"\n\n") if line]
-    renamed_stream = b"".join(frame(snake_cased(each)) for each in chunks)
+    renamed_stream = b"".join(frame(snake_cased(each, kept)) for each in chunks)
     expected = outcome(row, body, streamed=False)
     assert outcome(row, renamed, streamed=False) == expected
     assert outcome(row, renamed_stream, streamed=True) == expected

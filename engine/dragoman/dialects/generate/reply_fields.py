@@ -106,8 +106,7 @@ def note_service(payload: Any, holder: ReportHolder) -> Usage | None:
     """Note what a complete reply states about its service, and return its token counts."""
     if type(payload) is not dict:
         return None
-    if not REPLY.issuperset(payload):
-        payload = in_camel_case(payload, REPLY, Losses())
+    payload = in_camel_case(payload, Losses())
     usage = payload.get("usageMetadata")
     note_usage(usage, holder)
     candidates = payload.get("candidates")

@@ -18,7 +18,6 @@ from dragoman.dialects.generate.grounding import Grounding
 from dragoman.dialects.generate.images import read_image
 from dragoman.dialects.generate.reply_fields import CANDIDATE_AT, DROPPED, PART, PARTS_AT
 from dragoman.dialects.generate.signatures import END, REASONING, block_of, signature_of
-from dragoman.dialects.generate.snake_case import in_camel_case
 from dragoman.dialects.generate.stop_and_usage import DIALECT
 from dragoman.dialects.generate.stream.read_calls import CallReader
 from dragoman.dialects.shared.block_index import BlockMap
@@ -81,7 +80,6 @@ class PartReader:
                 raise UpstreamProtocolError(f"upstream sent a part that is {kind_of(part)}")
             return
         if not PART.issuperset(part):
-            part = in_camel_case(part, PART, self._context.losses)
             record_unknown(part, PART, PARTS_AT, self._context.losses)
         if self._runs is None and (self._held or part.get("functionCall")):
             size = len(dumps(part))

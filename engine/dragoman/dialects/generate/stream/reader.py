@@ -23,17 +23,15 @@ from dragoman.dialects.generate.errors import is_error
 from dragoman.dialects.generate.grounding import Grounding
 from dragoman.dialects.generate.logprobs import read_logprobs
 from dragoman.dialects.generate.reply_fields import (
-    CANDIDATE,
     CONTENT,
     CONTENT_AT,
-    REPLY,
     note_tools,
     note_usage,
     record_unknown_candidate,
     record_unknown_counts,
     record_unknown_fields,
 )
-from dragoman.dialects.generate.snake_case import in_camel_case
+from dragoman.dialects.generate.snake_case import has_snake_case, in_camel_case
 from dragoman.dialects.generate.stop_and_usage import DIALECT, read_finish, read_usage, refusal_of, resolve_stop
 from dragoman.dialects.generate.stream.chunk_template import ChunkTemplate, learn
 from dragoman.dialects.generate.stream.parts import PartReader
@@ -63,6 +61,7 @@ class GenerateReader(StreamReader):
         "_id",
         "_message",
         "_parts",
+        "_renamed",
         "_started",
         "_template",
         "_usage",
@@ -87,6 +86,8 @@ class GenerateReader(StreamReader):
         """Consecutive templates without a match."""
         self._finish: str | None = None
         """The `finishReason`."""
+        self._renamed = False
+        """True if the last chunk had keys in snake_case."""
         self._message: Any = None
         """The `finishMessage`."""
         self._withheld: tuple[str, RefusalInfo] | None = None
@@ -133,9 +134,10 @@ class GenerateReader(StreamReader):
     def _read_and_learn(self, chunk: Json, data: bytes, out: list[Event]) -> None:
         """Read a chunk, and learn its template if it is a further text of the open block."""
         before, losses = len(out), len(self.context.losses)
-        self.read_chunk(chunk, out)
+        self.read_chunk(chunk, out, has_snake_case(data))
         if (
             self._fruitless < _FRUITLESS
+            and not self._renamed
             and len(out) == before + 1
             and type(delta := out[before]) is Delta
             and self.follow(delta) is not None
@@ -144,26 +146,23 @@ class GenerateReader(StreamReader):
             self._template = learn(data, chunk, delta)
             self._fruitless += self._template is not None
 
-    def read_chunk(self, chunk: Json, out: list[Event]) -> None:
-        """Read a chunk, or a complete reply. Raises DragomanError."""
+    def read_chunk(self, chunk: Json, out: list[Event], mixed: bool = True) -> None:
+        """Read a chunk, or a complete reply. Without `mixed` it has no key in snake_case. Raises DragomanError."""
         if "candidates" not in chunk:
             chunk = unwrapped(chunk, self.dialect)
-        losses, known = self.context.losses, REPLY.issuperset(chunk)
-        if not known:
-            chunk = in_camel_case(chunk, REPLY, losses)
+        losses = self.context.losses
+        usual = in_camel_case(chunk, losses) if mixed else chunk
+        self._renamed, chunk = usual is not chunk, usual
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
         candidate = _only_candidate(chunk.get("candidates"))
-        if not CANDIDATE.issuperset(candidate):
-            candidate = in_camel_case(candidate, CANDIDATE, losses)
         finish, reason = candidate.get("finishReason"), None
         if finish:
             if type(finish) is not str:
                 raise UpstreamProtocolError("upstream sent a finishReason that is not a string")
             # One that is an error is raised before anything is written: as a first chunk, it becomes an HTTP error.
             reason = read_finish(finish, candidate.get("finishMessage"))
-        if not known:
-            record_unknown_fields(chunk, losses)
+        record_unknown_fields(chunk, losses)
         usage, feedback = chunk.get("usageMetadata"), chunk.get("promptFeedback")
         self._read_last_counts()
         self._read_counts(usage)

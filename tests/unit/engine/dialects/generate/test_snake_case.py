@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError, LossCode, direction
-from dragoman.dialects.generate.reply_fields import PART, note_service
+from dragoman.dialects.generate.reply_fields import note_service
 from dragoman.dialects.generate.snake_case import in_camel_case
 from dragoman.losses import Losses
 from regressions.repaired import replied, restored
@@ -49,6 +49,33 @@ def test_only_a_candidate_or_a_part_has_such_keys(client: str) -> None:
 
 
 @every
+@pytest.mark.parametrize("renamed", ["counts", "picture", "call", "prompt"])
+def test_some_keys_of_one_reply(client: str, renamed: str) -> None:
+    """A relay that renames what it writes itself leaves the rest as it came."""
+    usage: Json = {"promptTokenCount": 9, "candidatesTokenCount": 3}
+    parts: list[Json] = [{"text": "Hi"}]
+    if renamed == "counts":
+        usage = {"promptTokenCount": 9, "candidates_token_count": 3}
+    elif renamed == "picture":
+        parts.append({"inlineData": {"mime_type": "image/png", "data": "iVBORw0KGgo="}})
+    elif renamed == "call":
+        parts.append({"functionCall": {"name": "read", "args": {"file_path": "a"}}, "thought_signature": "c2ln"})
+    body: Json = {"modelVersion": "up", "candidates": [candidate(*parts, finishReason="STOP")], "usageMetadata": usage}
+    if renamed == "prompt":
+        body = {"modelVersion": "up", "promptFeedback": {"block_reason": "SAFETY"}, "usageMetadata": usage}
+    got, translation = replied(client, "generate", body)
+    held, done, _ = restored(client, "generate", sse([body]))
+    assert held.error is None
+    assert REPAIR in done
+    assert translation.context.usage is not None
+    assert translation.context.usage.output_total == 3
+    assert [call.name for call in held.calls] == (["read"] if renamed == "call" else [])
+    assert "SAFETY" in json.dumps(got) or renamed != "prompt"
+    pictured = "iVBORw0KGgo=" in json.dumps(got) or LossCode.VENDOR_BLOCK in translation.losses.counts
+    assert pictured == (renamed == "picture")
+
+
+@every
 def test_a_whole_reply_with_its_picture_and_counts(client: str) -> None:
     image = {"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGgo="}}
     body = {**HEAD, "candidates": [candidate({"text": "Hi"}, image, finish_reason="STOP")], "usage_metadata": COUNTS}
@@ -84,13 +111,13 @@ def test_counts_of_a_reply_that_the_client_does_not_get() -> None:
 def test_unknown_keys_stay_unknown() -> None:
     losses = Losses()
     value = {"text": "Hi", "my_part": {"a_b": 1}}
-    assert in_camel_case(value, PART, losses) is value
+    assert in_camel_case(value, losses) is value
     assert not losses.rows
 
 
 def test_a_key_in_camel_case_counts_before_one_in_snake_case() -> None:
     value = {"functionCall": {"name": "a"}, "function_call": None, "thought_signature": "x"}
-    assert in_camel_case(value, PART, Losses()) == {"functionCall": {"name": "a"}, "thoughtSignature": "x"}
+    assert in_camel_case(value, Losses()) == {"functionCall": {"name": "a"}, "thoughtSignature": "x"}
 
 
 def test_usual_keys_have_no_row() -> None:
