@@ -19,9 +19,11 @@ PIECE = 64
 KNOBS: dict[str, dict[str, Any]] = {"defaults": {}, "stripped": {"null_arguments": "strip"}}
 
 
-def _chat(arguments: str) -> bytes:
+def _chat(arguments: str, *fragments: str) -> bytes:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    return chat_frame({"role": "assistant", "tool_calls": [call]}) + chat_frame({}, "tool_calls") + b"data: [DONE]\n\n"
+    more = [chat_frame({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}) for text in fragments]
+    start = chat_frame({"role": "assistant", "tool_calls": [call]})
+    return start + b"".join(more) + chat_frame({}, "tool_calls") + b"data: [DONE]\n\n"
 
 
 def _messages(arguments: str) -> bytes:
@@ -83,3 +85,23 @@ def test_arguments_four_times_as_long_are_about_four_times_the_work(
 
     for piece in (PIECE, 10**9):
         assert work(4 * SMALL, piece) / work(SMALL, piece) < MOST, piece
+
+
+@pytest.mark.parametrize("fragment", ["{", "{}", '{"a":'])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_fragments_that_may_repeat_those_before(metered: Metered, client: str, fragment: str) -> None:
+    body = {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "u"}]}
+    direction = metered.count(metered["dialects.directions"].direction, client, "chat")[1]
+
+    def work(count: int) -> int:
+        data = _chat('{"b":', *[fragment] * count)
+
+        def run() -> None:
+            machine = metered["translate_request"].translate(direction, json.dumps(body).encode()).stream_machine()
+            for at in range(0, len(data), PIECE):
+                machine.feed(data[at : at + PIECE])
+            machine.finish()
+
+        return metered.count(run)[0]
+
+    assert work(4 * SMALL) / work(SMALL) < MOST

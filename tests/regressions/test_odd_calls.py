@@ -112,6 +112,53 @@ def test_T06_arguments_that_mean_nothing_certain_stay_an_error(client: str, upst
         replied(client, upstream, _whole(upstream, sent))
 
 
+AGAIN = "arguments were sent again"
+REPEATED = {
+    "each fragment repeats those before": ['{"f"', '{"f":', '{"f":"a"', '{"f":"a"}'],
+    "repeated in the place of a value": ['{"f":', '{"f":"a"}'],
+    "an object behind its fragments": ['{"f":', '"a"}', '{"f":"a"}'],
+    "in another format": ['{"f":', '"a"}', '{"f": "a"}'],
+    "in fragments": ['{"f":', '"a"}', '{"f":', '"a"}'],
+    "in one fragment": ['{"f":"a"}{"f":"a"}'],
+}
+
+
+@streamed
+@pytest.mark.parametrize("pieces", REPEATED.values(), ids=REPEATED)
+def test_T06_arguments_that_are_sent_again(client: str, upstream: str, pieces: list[str]) -> None:
+    """Fragments that each hold all of the arguments so far, and a whole object behind its own fragments, ended the turn
+    in an error."""
+    held, done, _ = restored(client, upstream, *_stream(upstream, pieces))
+    assert held.error is None
+    assert [(call.name, json.loads(call.arguments)) for call in held.calls] == [("read", {"f": "a"})]
+    assert done == [AGAIN]
+
+
+@cross
+def test_T06_arguments_that_are_twice_in_a_whole_reply(client: str, upstream: str) -> None:
+    """As streamed (E.24)."""
+    got, translation = replied(client, upstream, _whole(upstream, '{"f":"a"} {"f":"a"}'))
+    assert _arguments(client, got) == {"f": "a"}
+    assert AGAIN in rows(translation, REPAIRED)
+
+
+@streamed
+@pytest.mark.parametrize("pieces", [['{"f":', "1}", '{"f":2}'], ['{"f":', '{"f":1', '{"f":2}'], ['{"f":', '{"f":1']])
+def test_T06_other_arguments_are_no_repetition(client: str, upstream: str, pieces: list[str]) -> None:
+    """The call would run with one of two."""
+    held, _, _ = restored(client, upstream, *_stream(upstream, pieces))
+    assert held.error is not None
+
+
+@streamed
+@pytest.mark.parametrize("pieces", [['{"f":', '{"f":1}', "}"], ['{"f":', '{"f":', "1}}"], ["{", '"f":', '{"f":1}}']])
+def test_T06_an_object_that_holds_one_like_its_beginning(client: str, upstream: str, pieces: list[str]) -> None:
+    """Its fragments repeat those before, and mean what they are."""
+    held, done, _ = restored(client, upstream, *_stream(upstream, pieces))
+    assert [json.loads(call.arguments) for call in held.calls] == [{"f": {"f": 1}}]
+    assert done == []
+
+
 @streamed
 def test_T06_an_empty_object_alone_is_passed_on(client: str, upstream: str) -> None:
     """A call without arguments must not wait for others."""

@@ -17,7 +17,7 @@ _LETTER: Final = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _DATA: Final = frozenset(("args", "response"))
 """Members of calls and results, whose keys are those of a tool."""
 _LEVELS: Final = 16
-"""Levels of a reply that are looked at. Those that are read are within twelve."""
+"""Levels of a reply that are looked at. Those that are read are within ten."""
 
 
 # fmt: off

@@ -69,7 +69,7 @@ class ForwardedCalls:
             if form != "empty":
                 return "odd"
             verdict = "unsure"
-        elif call.begun and not call.custom and not text.isspace() and call.arguments.is_empty_object():
+        elif call.begun and not call.custom and _is_more(call.arguments, text):
             return "odd"
         call.begun = True
         try:
@@ -81,3 +81,8 @@ class ForwardedCalls:
     def are_whole(self) -> bool:
         """True if clients may run all calls."""
         return all(call.is_whole() for call in self.by_key.values())
+
+
+def _is_more(arguments: Arguments, text: str) -> bool:
+    """True if a fragment comes after an empty object, or may repeat what came before it."""
+    return arguments.may_repeat(text) if text[:1] == "{" else arguments.is_empty_object() and not text.isspace()

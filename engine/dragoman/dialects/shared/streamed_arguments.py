@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from dragoman.dialects.shared.json_fields import parse_object
-from dragoman.dialects.shared.odd_arguments import EMPTY_FIRST, form_of, read_odd
+from dragoman.dialects.shared.odd_arguments import EMPTY_FIRST, form_of, read_odd, read_repeated
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
@@ -49,6 +49,7 @@ class Arguments:
         "_held",
         "_inside",
         "_left_out",
+        "_passed",
         "_pieces",
         "_record",
         "_scanned",
@@ -66,6 +67,8 @@ class Arguments:
         """True once `pass_on` has had a fragment with text."""
         self._held = ""
         """The form of arguments that are kept back, see `odd_arguments`; "" if they are passed on as they arrive."""
+        self._passed = 0
+        """The number of fragments that were passed on before those that are kept back."""
         self._left_out = ""
         """Arguments that arrived and do not count."""
         # The state of the scan of `is_whole`.
@@ -79,7 +82,7 @@ class Arguments:
         self._verdict: bool | None = None
 
     def __bool__(self) -> bool:
-        return any(self._pieces)
+        return bool(self._pieces)
 
     def is_blank(self) -> bool:
         """True if they are empty or white space so far."""
@@ -91,11 +94,17 @@ class Arguments:
 
     def add(self, text: str) -> None:
         """Add a fragment. Raises LimitExceeded."""
-        self._budget.take(len(text))
-        self._pieces.append(text)
+        if text:
+            self._budget.take(len(text))
+            self._pieces.append(text)
 
     def add_all(self, text: str, pieces: list[str]) -> bool:
-        """Add the text of several fragments. Return False, and add nothing, if that would exceed the limit."""
+        """Add the text of several fragments.
+
+        Return False, and add nothing, if that would exceed the limit, or one of them may repeat what came before.
+        """
+        if "{" in text and any([piece[:1] == "{" for piece in pieces]):
+            return False
         budget, size = self._budget, len(text)  # as `fits`, without a call for each chunk
         if size > budget.left:
             return False
@@ -108,6 +117,7 @@ class Arguments:
 
         Arguments that may not be the text of one object are kept back until `rest`.
         """
+        repeats = not self._held and text[:1] == "{" and self.may_repeat(text)
         self.add(text)
         if not self._begun:
             if text:
@@ -115,7 +125,10 @@ class Arguments:
                 self._held = form_of(text)
             return "" if self._held else text
         if not self._held:
-            return text
+            if not repeats:
+                return text
+            self._held, self._passed, self._verdict = "repeated", len(self._pieces) - 1, None
+            return ""
         if self._held == "empty" and (bare := text.strip()):
             held = "".join(self._pieces[:-1])
             self._held = ""
@@ -124,6 +137,18 @@ class Arguments:
             self._leave_out(held, text)
             return text
         return ""
+
+    def may_repeat(self, text: str) -> bool:
+        """True if a fragment begins with all that came before it, or follows a whole object.
+
+        No fragment is compared with more than its own length.
+        """
+        at = 0
+        for piece in self._pieces:
+            if not text.startswith(piece, at):
+                return self.is_whole()
+            at += len(piece)
+        return at > 0
 
     def _leave_out(self, odd: str, counted: str) -> None:
         """Let the arguments be `counted` alone, without what arrived before, which is `odd`."""
@@ -139,6 +164,8 @@ class Arguments:
         if not self._held:
             return ""
         form, self._held = self._held, ""
+        if form == "repeated":
+            return self._rest_of_repeated()
         text = self.text()
         if form == "empty" or (odd := read_odd(text)) is None:
             return text
@@ -147,13 +174,23 @@ class Arguments:
             self._record(odd[1])
         return odd[0]
 
+    def _rest_of_repeated(self) -> str:
+        passed, text = self.text(self._passed), self.text()
+        if parse_object(text) is None and (odd := read_repeated(passed, self._pieces[self._passed :])) is not None:
+            self._left_out = text
+            self._pieces, self._verdict = [odd[0]], True
+            text = odd[0]
+            if self._record is not None:
+                self._record(odd[1])
+        return text[len(passed) :]
+
     def is_held(self) -> bool:
         """True if arguments are kept back."""
         return bool(self._held)
 
     def shown(self) -> str:
         """Return the arguments so far that were, or can be, passed on."""
-        return "" if self._held else self.text()
+        return self.text(self._passed) if self._held else self.text()
 
     def received(self) -> str:
         """Return all that arrived, with what does not count."""

@@ -29,8 +29,8 @@ from dragoman.dialects.responses.reply.read_items import (
 )
 from dragoman.dialects.responses.reply_fields import read_response, record_unknown_item
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
-from dragoman.dialects.shared.json_fields import kind_of, parse_object, read_timestamp
-from dragoman.dialects.shared.odd_arguments import read_odd
+from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
+from dragoman.dialects.shared.odd_arguments import form_of, read_odd
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
@@ -210,8 +210,7 @@ def _read_call(
     if type(item.get("arguments")) is dict and kind == "function_call":
         context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
     text = call_text(item, ARGUMENTS[kind])
-    usual = kind != "function_call" or text.startswith('{"') or parse_object(text) is not None
-    if not usual and (odd := read_odd(text)) is not None:
+    if kind == "function_call" and form_of(text) and (odd := read_odd(text)) is not None:
         text, repair = odd
         context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
     return ToolCall(
