@@ -23,9 +23,13 @@ ODD = (
 )
 """Odd spacing, order, escapes and numbers, fields that no one knows, and `model` in three more places."""
 WHOLE = (
-    b' {"choices":[],  "model" : "up\\u0073tream", "nested":{"model":"x"}, "n":1.50,"t":"\xe6\x9d\xb1 \\u4eac \\/",'
+    b' {"id":"r1","object":"chat.completion","created":1,"choices":[{"message":{"content":"Hi","role":"assistant"},'
+    b'"finish_reason":"stop","index":0}],"type":"message","role":"assistant","stop_reason":"end_turn",'
+    b'"usage":{"input_tokens":1,"output_tokens":2,"cost":0.10},  "model" : "up\\u0073tream",'
+    b' "nested":{"model":"x"}, "n":1.50,"t":"\xe6\x9d\xb1 \\u4eac \\/",'
     b'"content":[{"type":"text","text":"\\"model\\":\\"y\\""}]}\r\n'
 )
+"""A reply in both dialects, with odd spacing, order, escapes and numbers."""
 
 
 def _config(url: str, dialect: Dialect, **knobs: str) -> Config:

@@ -151,7 +151,10 @@ def test_T17_calls_of_responses_servers(client: str) -> None:
     [
         (CHAT, chat_reply(content="Hi")),
         (MESSAGES, messages_reply("end_turn", {"type": "text", "text": "Hi"})),
-        (RESPONSES, emitted.response("completed", [], usage={"input_tokens": 9, "output_tokens": 3})),
+        (
+            RESPONSES,
+            emitted.response("completed", [], usage={"input_tokens": 9, "output_tokens": 3}, object="response"),
+        ),
     ],
 )
 def test_T31_the_counts_of_a_whole_reply_that_passes_through_are_known(dialect: str, body: Json) -> None:

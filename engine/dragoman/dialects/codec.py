@@ -35,6 +35,8 @@ class Codec:
     note_service: Callable[[Any, Any], Usage | None]
     """Notes what a forwarded reply states about its service, in an object with an attribute `service`, and returns its
     token counts."""
+    is_usual: Callable[[Any, ReplyContext], bool]
+    """True if clients read a complete reply, given as its JSON object, as it was meant."""
     reader: Callable[[ReplyContext], StreamReader]
     """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]
@@ -75,9 +77,6 @@ class Codec:
 
     join_block: Callable[[Any, list[Any]], Any] | None = None
     """Returns an opaque block of a stream with what its deltas add to it. None if opaque blocks have no deltas."""
-    usual_reply: Callable[[Any, Losses], Any] | None = None
-    """Returns a complete reply in the form that clients read, and records what was odd; the object itself if it has
-    that form. None if clients get every form."""
     snapshot: Callable[[bytes], bytes | None] | None = None
     """Returns the complete reply that the last frame of a stream holds, given its data; None if it holds none. None if
     frames of the dialect never do."""

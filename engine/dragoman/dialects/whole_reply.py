@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dragoman.canonical.events import TEXTS
 from dragoman.canonical.reply import Reply
@@ -15,7 +15,9 @@ from dragoman.dialects.errors.read import read_error_response, reply_object, unw
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import read_error
 from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
+from dragoman.dialects.shared.completed_reply import completed
 from dragoman.errors import UpstreamError, UpstreamStatusError
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.null_arguments import trim_reply
 from dragoman.stages.stop_sequences import cut_reply
@@ -25,6 +27,9 @@ from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.json_edit import find_values, put
 from dragoman.wire.sse_parser import Parser
+
+_REPAIRS: Final = frozenset((LossCode.REPLY_REPAIRED, LossCode.CALL_ID, LossCode.FINISH_FIXED, LossCode.STOP_UNKNOWN))
+"""The losses of a forwarded reply that was completed: all others are about what it keeps."""
 
 
 class WholeReply:
@@ -50,11 +55,11 @@ class WholeReply:
         if unwrapped(payload, upstream.dialect) is not payload:
             payload = unwrapped(loads_exact(body), upstream.dialect)
             body = dumps(payload)
-        if upstream.usual_reply is not None and upstream.usual_reply(payload, context.losses) is not payload:
-            payload = upstream.usual_reply(loads_exact(body), context.losses)
-            body = dumps(payload)
         context.usage = upstream.note_service(payload, context)
         self._measure(payload)
+        if not payload.get("error") and not upstream.is_usual(payload, context):
+            payload = self._usual(unwrapped(loads_exact(body), upstream.dialect))
+            body = dumps(payload)
         self.note_id(payload.get("id"))
         if payload.get("error"):
             self._check_key(body, headers)
@@ -62,6 +67,27 @@ class WholeReply:
         elif upstream.check_end is not None:
             upstream.check_end(payload)
         return put(body, find_values(body, "model"), context.model) if renamed else body
+
+    def _usual(self, payload: Json) -> Json:
+        """Return a reply that clients would misread with what it means in the form that they read."""
+        context, upstream, kept = self._context, self._direction.upstream, self._context.losses
+        context.logprobs = context.moderation_requested = True  # what the upstream sends was requested
+        losses = context.losses = Losses()
+        try:
+            reply = upstream.read_reply(payload, context)
+            reply.id = reply.id or context.request_id
+            written = self._direction.client.write_reply(reply, context)
+        finally:
+            context.losses = kept
+        body: Json = loads_exact(dumps(written))
+        usual: Json = completed(payload, body)
+        whole = upstream.is_usual(usual, context)
+        if LossCode.REPLY_REPAIRED not in losses.counts and LossCode.CALL_ID not in losses.counts:
+            losses.add(LossCode.REPLY_REPAIRED, "", "a member that clients read was missing or of another type")
+        for loss in losses.rows:
+            if not whole or loss.code in _REPAIRS:
+                kept.add_once(loss.code, loss.path, loss.done)
+        return usual if whole else body
 
     def translate(self, body: bytes, headers: Mapping[str, str] | None) -> bytes:
         """Return the body in the client's dialect."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.extra_content import sign_history
-from dragoman.dialects.chat.odd_forms import usual_reply
 from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reply.usual import is_usual
 from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.reply_fields import note_service
 from dragoman.dialects.chat.request.read import read_request
@@ -47,6 +47,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     note_service,
+    is_usual,
     ChatReader,
     ChatWriter,
     _grammar,
@@ -58,5 +59,4 @@ CODEC = Codec(
     request_usage=request_usage,
     several=_several,
     usage_remover=UsageRemover,
-    usual_reply=usual_reply,
 )

@@ -26,6 +26,7 @@ CODEC = Codec(
     read_reply,
     _no_client,
     note_service,
+    _no_client,
     GenerateReader,
     _no_client,
     _no_client,

@@ -7,6 +7,7 @@ from dragoman.dialects.codec import Codec
 from dragoman.dialects.messages.block_types import join_block
 from dragoman.dialects.messages.errors import write_failure
 from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply.usual import is_usual
 from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.dialects.messages.reply_fields import note_service
 from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
@@ -33,6 +34,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     note_service,
+    is_usual,
     MessagesReader,
     MessagesWriter,
     _grammar,

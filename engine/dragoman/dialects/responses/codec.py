@@ -6,6 +6,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.codec import Codec
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.dialects.responses.reply.read import read_reply, read_snapshot
+from dragoman.dialects.responses.reply.usual import is_usual
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.reply_fields import note_service
 from dragoman.dialects.responses.request.agent_items import has_agent_items
@@ -30,6 +31,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     note_service,
+    is_usual,
     ResponsesReader,
     ResponsesWriter,
     _grammar,

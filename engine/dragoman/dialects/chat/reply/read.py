@@ -220,9 +220,10 @@ def _read_signatures(message: Json, raw_calls: Any, calls: list[Part]) -> Json:
     signatures: Json = {}
     if EXTRA_KEY in message and (extra := read_signed(message)) is not None:
         signatures[OF_MESSAGE] = extra
-    for raw, call in zip(raw_calls or (), calls, strict=True):
+    for call in calls:
+        assert type(call) is ToolCall
+        raw = raw_calls[call.at[-1]]
         if EXTRA_KEY in raw and (extra := read_signed(raw)) is not None:
-            assert type(call) is ToolCall
             signatures[call.id] = extra
     return signatures
 
