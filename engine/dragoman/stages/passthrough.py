@@ -180,9 +180,10 @@ class Passthrough:
 
     def _translate(self, data: bytes) -> bytes:
         """Translate the rest of the stream, which begins with `data`, by stages that know what was forwarded."""
+        misread = UpstreamProtocolError("upstream sent a frame that clients would misread").failure
         if self._translator is None:
             self.done = True
-            return self.error(UpstreamProtocolError("upstream sent a frame that clients would misread").failure)
+            return self.error(misread)
         context, observer = self._context, self.observer
         pipeline = self._pipeline = self._translator()
         self._is_stream = False
@@ -193,6 +194,9 @@ class Passthrough:
         if before := observer.so_far():
             context.begun = True
             pipeline.feed(b"".join([encode(Frame("", frame)) for frame in before]))
+            if pipeline.done:  # it cannot read what was forwarded
+                self._pipeline, self.done = None, True
+                return self.error(context.failure or misread)
         context.output_text = observer.written
         return self._translated(pipeline.feed(data))
 
