@@ -51,6 +51,7 @@ class Arguments:
         "_left_out",
         "_passed",
         "_pieces",
+        "_received",
         "_record",
         "_scanned",
         "_verdict",
@@ -71,6 +72,8 @@ class Arguments:
         """The number of fragments that were passed on before those that are kept back."""
         self._left_out = ""
         """Arguments that arrived and do not count."""
+        self._received = ""
+        """All that arrived, if it was read as something else at the end."""
         # The state of the scan of `is_whole`.
         self._scanned = 0
         """The number of pieces that it has read."""
@@ -103,7 +106,7 @@ class Arguments:
 
         Return False, and add nothing, if that would exceed the limit, or one of them may repeat what came before.
         """
-        if "{" in text and any([piece[:1] == "{" for piece in pieces]):
+        if "{" in text and any([piece[:1] == "{" for piece in (pieces if self._pieces else pieces[1:])]):
             return False
         budget, size = self._budget, len(text)  # as `fits`, without a call for each chunk
         if size > budget.left:
@@ -169,6 +172,7 @@ class Arguments:
         text = self.text()
         if form == "empty" or (odd := read_odd(text)) is None:
             return text
+        self._received = text
         self._pieces, self._verdict = [odd[0]], True
         if self._record is not None:
             self._record(odd[1])
@@ -177,7 +181,7 @@ class Arguments:
     def _rest_of_repeated(self) -> str:
         passed, text = self.text(self._passed), self.text()
         if parse_object(text) is None and (odd := read_repeated(passed, self._pieces[self._passed :])) is not None:
-            self._left_out = text
+            self._received = text
             self._pieces, self._verdict = [odd[0]], True
             text = odd[0]
             if self._record is not None:
@@ -194,7 +198,7 @@ class Arguments:
 
     def received(self) -> str:
         """Return all that arrived, with what does not count."""
-        return self._left_out + self.text()
+        return self._received or self._left_out + self.text()
 
     @property
     def count(self) -> int:

@@ -86,7 +86,7 @@ async def test_a_stream_that_passes_through_ends_in_an_error_once() -> None:
     translation = translate(direction("responses", "responses"), json.dumps(asked).encode())
     watch = StreamTimers(Timeouts())
     stream = await open_proxy_stream(translation, _Answer(), watch)
-    assert await anext(stream.batches) == READS[0]
+    assert b'"type":"response.created","response":' in await anext(stream.batches)
     await stream.batches.aclose()
     tail = stream.error_tail(STOPPING)
     watch.stop()

@@ -34,9 +34,11 @@ def is_usual_item(item: Any, *, cut: bool) -> bool:
         return False
     if kind == "message":
         content = item.get("content")
-        return has_all(item, "id", "role") and type(content) is list and all([_is_usual_part(part) for part in content])
+        if type(content) is not list or item.get("id") is None or item.get("role") is None:
+            return False
+        return all([_is_usual_part(part) for part in content])
     if kind == "reasoning":
-        return has_all(item, "id") and type(item.get("summary")) is list
+        return item.get("id") is not None and type(item.get("summary")) is list
     if kind == "function_call":
         return has_all(item, "id", "name") and are_calls_usual([item.get("call_id")], [item.get("arguments")], cut=cut)
     return True

@@ -29,6 +29,7 @@ from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
+from dragoman.dialects.responses.stream.repairs import Repairs, is_odd
 from dragoman.dialects.shared.service_report import note_tier
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
@@ -75,6 +76,7 @@ class ResponsesObserver(Observer):
         "_budget",
         "_calls",
         "_counted_items",
+        "_data",
         "_done",
         "_echo",
         "_emptied",
@@ -83,6 +85,7 @@ class ResponsesObserver(Observer):
         "_last",
         "_missing",
         "_open",
+        "_repairs",
     )
 
     dialect = Dialect.RESPONSES
@@ -109,6 +112,10 @@ class ResponsesObserver(Observer):
         """Those of them that are calls of the client's tools. None before the first call."""
         self._done: list[bytes] | None = None
         """The JSON of finished items, up to `_ECHO_MAX` bytes in all."""
+        self._repairs: Repairs | None = None
+        """None before an event that clients would misread, and before the first call."""
+        self._data = b""
+        """The event that is observed."""
         self._budget = _ECHO_MAX
         self._counted_items = 0
         """The value of `written` when the last item was done."""
@@ -127,10 +134,14 @@ class ResponsesObserver(Observer):
                 self.sole_text = None
                 self._last = 1
                 return
-        begins = self._echo is None
+        begins, last = self._echo is None, self._last
+        self._data = data
         super().observe(data, event)
-        if begins and self._echo:
+        self._data = b""
+        if begins and self._echo and self._repairs is None:
             self._begun = response_of(data)
+        if self._repairs is not None:
+            data = self._rewrite(self._repairs, data, event, last)
         if self.closed:
             self._complete_end(data, event)
 
@@ -149,11 +160,13 @@ class ResponsesObserver(Observer):
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")
-        if type(number) is int:
+        if type(number) is int and (self._repairs is None or not self._repairs.renumbers):
             if number != self._last + 1:
                 self.violation(f"sequence_number {number} after {self._last}")
             self._last = number
         else:
+            if name.startswith("response."):  # others are a vendor's own
+                self._made_repairs().number()
             self._last += 1
         if name == "response.created":
             if self._echo is not None:
@@ -163,15 +176,11 @@ class ResponsesObserver(Observer):
             self.violation(f"{quote_word(name)} before response.created")
             self._keep_snapshot(payload.get("response"))
         if name in TERMINALS:
-            self._end(payload, TERMINALS[name])
+            if self._repairs is None or self._repaired(name, index, payload):
+                self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
-            item = payload.get("item")
-            self._item(name, index, item)
-            if name == "response.output_item.done":
-                self._count_item(item)
-                self._keep_item(item)
-            elif name == "response.output_item.added":
-                self._open_call(item, index)
+            if not self._item(name, index, payload):
+                return None
         elif name in HANDLERS and not self._open and not self._finished:
             self._echo = self._echo or (None if self._id is None else b"")
             self.odd = True  # it has no index of its item
@@ -180,8 +189,45 @@ class ResponsesObserver(Observer):
             self.progressed = True
             text = payload.get("delta")
             self.written += len(text) if type(text) is str else 0
-            if not self.violations:
+            if not self.violations and (self._repairs is None or not self._repairs.renumbers):
                 self.sole_text = text
+
+    def _repaired(self, name: str, index: Any, payload: Json) -> bool:
+        """Put what an event means into `payload`. Return False if that is impossible: the stream ends before it."""
+        repairs = self._made_repairs()
+        try:
+            repairs.read(name, index, payload, self._data, self._finished)
+        except DragomanError as error:
+            self._break_off(error)
+        return self.fault is None
+
+    def _break_off(self, error: DragomanError) -> None:
+        """End the stream before an event with an item that is broken."""
+        self.fault, self.complete = error.failure, False
+        self._last -= 1  # the error frame in its place takes its number
+        self.violation("an item that is broken")
+
+    def _made_repairs(self) -> Repairs:
+        if self._repairs is None:
+            self._repairs = Repairs(self._id or "")
+        return self._repairs
+
+    def _rewrite(self, repairs: Repairs, data: bytes, event: str, last: int) -> bytes:
+        """Put what is to be sent in place of an event, if anything is. Return its data.
+
+        `last` is the number of the event before it.
+        """
+        self.on_run, repairs.on_run = repairs.on_run, None
+        if self.fault is not None or self.failure is not None or self.odd or self.whole is not None:
+            return data
+        if repairs.dropped:
+            repairs.dropped, repairs.renumbers = False, True
+            repairs.changed, repairs.before = None, ""
+            self._last, self.instead, self.repair = last, b"", repairs.note
+        elif repairs.renumbers or repairs.changed is not None or repairs.before:
+            self.instead, data, self._last = repairs.rewritten(data, event, self._last)
+            self.repair = repairs.note
+        return data
 
     def watch_error(self, payload: Any, event: str) -> None:
         """Observe an error of the upstream."""
@@ -204,16 +250,29 @@ class ResponsesObserver(Observer):
             self.violation(f"sequence_number {number} after {self._last} and {count} more")
         self._last = number if number >= 0 else self._last + count
 
-    def _item(self, name: str, index: int, item: object) -> None:
+    def _item(self, name: str, index: int, payload: Json) -> bool:
+        """Watch an event of an item. Return False if it is not sent: it is broken, or came before."""
+        item = payload.get("item")
+        if self._repairs is not None or (item is not None and is_odd(item)):
+            if not self._repaired(name, index, payload):
+                return False
+            item = payload.get("item")
         if name == "response.output_item.added":
+            kind = item.get("type") if type(item) is dict else None
             if index in self._open:
                 self.violation("an item added twice")
+                if self._repairs is not None and self._repairs.is_known(index, item):
+                    return self._drop(name)
             elif index in self._finished and self._has_all():
                 self.odd = True
             elif len(self._open) < DEFAULT_LIMITS.blocks:
-                self._open[index] = item.get("type") if type(item) is dict else None
-        elif index not in self._open:
+                self._open[index] = kind
+            self._open_call(item, index)
+            return True
+        if index not in self._open:
             self.violation(f"{quote_word(name)} of an item that is not open")
+            if name == "response.output_item.done" and self._finished.get(index, b"") == item_identity(item):
+                return self._drop(name)
         if name == "response.output_item.done":
             self._open.pop(index, None)
             if len(self._finished) < DEFAULT_LIMITS.blocks:
@@ -221,6 +280,14 @@ class ResponsesObserver(Observer):
             if self._calls:
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
+            self._count_item(item)
+            self._keep_item(item)
+        return True
+
+    def _drop(self, name: str) -> bool:
+        """Leave out an event that came before: agents would run a call twice. Return False."""
+        self._made_repairs().drop(f"{name} came twice for an item")
+        return False
 
     def _count_item(self, item: object) -> None:
         """Count the texts of an item that came without deltas."""
@@ -309,7 +376,12 @@ class ResponsesObserver(Observer):
     def _insert_missing(self, data: bytes, event: str) -> None:
         """Put the events of missing items before the terminal event `data`, whose number grows by theirs."""
         number = self._last
-        frames, self._last = missing_frames(self._missing, number)
+        repairs = self._made_repairs()
+        try:
+            whole = [missing._replace(item=repairs.finish(missing.place, missing.item)) for missing in self._missing]
+        except DragomanError as error:
+            return self._break_off(error)
+        frames, self._last = missing_frames(whole, number)
         self._missing = []
         start, old = find_member(data, "sequence_number"), b"%d" % number
         if start is not None and data.startswith(old, start):
