@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dragoman.canonical.events import BlockKind
+from dragoman.canonical.request import Json
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
@@ -15,13 +16,13 @@ _KEYS = frozenset(("type", "text", "refusal", "thinking", "closed"))
 _REASONING_KEYS = frozenset(("type", "text"))
 
 
-def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
-    """Return kind and text of each part. Parts of other kinds are recorded as lost.
+def read_content_parts(content: list[Any] | Json, at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
+    """Return kind and text of each part, or of the only one. Parts of other kinds are recorded as lost.
 
     `at` is the path of the message or delta that has the content.
     """
     read: list[tuple[BlockKind, str]] = []
-    for number, part in enumerate(content):
+    for number, part in enumerate(content if type(content) is list else [content]):
         if not part:
             continue
         if type(part) is str:

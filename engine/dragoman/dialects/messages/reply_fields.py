@@ -70,6 +70,7 @@ DELTAS: Final = {
     "signature_delta": frozenset(("type", "signature")),
     "citations_delta": frozenset(("type", "citation")),
 }
+ARGUMENTS: Final = "the input of a call was in its arguments"
 _EDIT_MAX: Final = 32
 """Most edits and transformations that are noted of each kind."""
 
@@ -167,6 +168,8 @@ def record_unknown_block(block: Json, at: Path, context: ReplyContext) -> None:
     known = BLOCKS.get(kind) if type(kind) is str else None
     if known is None:
         return
+    if kind == "tool_use" and block.get("input") is None:
+        known |= {"arguments"}
     if not known.issuperset(block) and not (kind == "thinking" and context.same_dialect):
         record_unknown(block, known, at, context.losses)
     if type(caller := block.get("caller")) is dict:

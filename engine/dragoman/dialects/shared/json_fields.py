@@ -176,6 +176,15 @@ COUNT_MAX: Final = 10**10
 """Largest count of a reply that is read. No reply has as many tokens, and stores compute with 53 or 64 bits."""
 
 
+_OTHERS: Final = frozenset(("user", "system", "developer", "tool", "function"))
+"""Roles of a conversation that are not the model's."""
+
+
+def is_others_role(role: Any) -> bool:
+    """True for the `role` of a reply that is not the model's, under whatever name (`assistant`, `model`, `ai`)."""
+    return bool(role) and (type(role) is not str or role.lower() in _OTHERS)
+
+
 _DIGITS: Final = len(str(COUNT_MAX))
 
 

@@ -65,7 +65,7 @@ def read_repeated(passed: str, pieces: list[str]) -> tuple[str, str] | None:
 def form_of(first: str) -> str:
     """Return the form that the first fragment of streamed arguments may have, "" for that of an object.
 
-    `empty`, `text` and `null` are kept until it is certain which of them it is, `text` also for several objects.
+    All are kept until it is certain which of them it is, `text` also for several objects.
     """
     bare = first.strip()
     if bare == "{}":

@@ -39,7 +39,14 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import is_empty, kind_of, parse_object, read_timestamp, record_unknown
+from dragoman.dialects.shared.json_fields import (
+    is_empty,
+    is_others_role,
+    kind_of,
+    parse_object,
+    read_timestamp,
+    record_unknown,
+)
 from dragoman.dialects.shared.odd_arguments import read_odd
 from dragoman.dialects.shared.service_report import note_tier
 from dragoman.dialects.shared.stop_words import is_shown
@@ -163,7 +170,7 @@ def _only_choice(body: Any, context: ReplyContext) -> tuple[Json, Json]:
     if type(message) is not dict:
         raise UpstreamProtocolError("upstream reply has a choice without a message")
     role = message.get("role")
-    if role and role != "assistant":
+    if role != "assistant" and is_others_role(role):
         raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
     return choice, message
 
@@ -259,7 +266,7 @@ def _read_content(parts: list[Part], content: Any, context: ReplyContext) -> Non
     if type(content) is str:
         if content:
             parts.append(Text(content, at))
-    elif type(content) is list:
+    elif type(content) is list or type(content) is dict:
         if context.profile.reasoning_key != "thinking":
             context.losses.add(LossCode.REPLY_REPAIRED, at, "content was an array of parts")
         for kind, text in read_content_parts(content, _MESSAGE, context.losses):

@@ -17,9 +17,9 @@ from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import is_signed, plain_text, reasoning_text, record_unread
 from dragoman.dialects.chat.reply.read import AUDIO
 from dragoman.dialects.chat.reply_fields import MESSAGE, read_sources, record_unknown_annotation, record_unsigned
-from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
+from dragoman.dialects.chat.stream.read_calls import LEGACY, ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
-from dragoman.dialects.shared.json_fields import is_empty, record_unknown
+from dragoman.dialects.shared.json_fields import is_empty, is_others_role, record_unknown
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -27,6 +27,7 @@ from dragoman.wire.delta_template import RunCallback
 
 _CHOICE: Final[Path] = ("choices", 0)
 _DELTA: Final[Path] = ("choices", 0, "delta")
+_LEGACY_ONLY: Final = frozenset((LEGACY,))
 
 
 class ContentReader:
@@ -71,7 +72,7 @@ class ContentReader:
         """Read a delta. Raises UpstreamProtocolError and LimitExceeded."""
         if type(delta) is not dict:
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
-        if "role" in delta and delta["role"] not in (None, "", "assistant"):
+        if "role" in delta and delta["role"] != "assistant" and is_others_role(delta["role"]):
             raise UpstreamProtocolError(f"upstream sent the role {delta['role']!r}, expected assistant")
         content = delta.get("content")
         plain, legacy = True, None
@@ -93,7 +94,7 @@ class ContentReader:
                 self._context.losses.add_once(LossCode.UNKNOWN_EVENT, "choices[0].delta.audio", AUDIO)
             legacy = delta.get("function_call")
         if content:
-            if type(content) is list:
+            if type(content) is list or type(content) is dict:
                 self.text.add_parts(content, out)
             else:
                 self.text.add("text", content, out)
@@ -147,8 +148,10 @@ class ContentReader:
             for position, fragment in enumerate(fragments):
                 if fragment:
                     calls.read(position, fragment, out)
-        if not is_empty(legacy):
+        if not is_empty(legacy) and not fragments and _LEGACY_ONLY.issuperset(calls.calls):
             calls.read_legacy(legacy, out)
+        elif not is_empty(legacy):  # the same call, for clients of either kind
+            self.record_repair("a legacy function_call next to tool calls was left out", (*_DELTA, "function_call"))
 
     def add_logprobs(self, out: list[Event]) -> None:
         """Add the log probabilities of the last text, or of a part of a character whose text follows."""

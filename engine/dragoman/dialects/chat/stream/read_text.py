@@ -84,8 +84,8 @@ class TextAssembler:
             self._reasoning.append(text)
         out.append(Delta(self.index, text))
 
-    def add_parts(self, content: list[Any], out: list[Event]) -> None:
-        """Add `content` that is an array. Mistral's servers send their reasoning in it."""
+    def add_parts(self, content: list[Any] | Json, out: list[Event]) -> None:
+        """Add `content` that is an array, or one part. Mistral's servers send their reasoning in it."""
         losses = self._context.losses
         if self._context.profile.reasoning_key != "thinking":
             losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content was an array of parts")

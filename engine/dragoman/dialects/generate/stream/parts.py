@@ -114,7 +114,7 @@ class PartReader:
                 raise UpstreamProtocolError(f"upstream sent a text that is {kind_of(text)}")
             if text or signature:
                 self.calls.end(out)
-                (self._reasoning if part.get("thought") is True else self._text)(text or "", signature, out)
+                (self._reasoning if part.get("thought") in (True, "true") else self._text)(text or "", signature, out)
         if part.get("inlineData"):
             self._media(part["inlineData"], signature, out)
         for key in DROPPED:

@@ -86,7 +86,7 @@ class CallReader:
 
     def _arguments(self, call: Json) -> Json:
         given = call.get("args")
-        if given is None:
+        if given is None or given == []:  # PHP writes an empty object so
             return {}
         if type(given) is str and (parsed := parse_object(given or "{}")) is not None:
             self._context.losses.add_once(

@@ -25,6 +25,7 @@ from dragoman.dialects.generate.logprobs import read_logprobs
 from dragoman.dialects.generate.reply_fields import (
     CONTENT,
     CONTENT_AT,
+    PARTS_AT,
     note_tools,
     note_usage,
     record_unknown_candidate,
@@ -35,10 +36,10 @@ from dragoman.dialects.generate.snake_case import has_snake_case, in_camel_case
 from dragoman.dialects.generate.stop_and_usage import DIALECT, read_finish, read_usage, refusal_of, resolve_stop
 from dragoman.dialects.generate.stream.chunk_template import ChunkTemplate, learn
 from dragoman.dialects.generate.stream.parts import PartReader
-from dragoman.dialects.shared.json_fields import is_empty, kind_of, record_unknown
+from dragoman.dialects.shared.json_fields import is_empty, is_others_role, kind_of, record_unknown
 from dragoman.dialects.shared.service_report import tier_of
 from dragoman.dialects.shared.stream_reader import StreamReader
-from dragoman.errors import StreamTruncated, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import Path, StreamTruncated, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import RunCallback
@@ -155,7 +156,11 @@ class GenerateReader(StreamReader):
         self._renamed, chunk = usual is not chunk, usual
         if is_error(chunk):
             raise UpstreamStatusError(read_error_payload(chunk, self.dialect))
-        candidate = _only_candidate(chunk.get("candidates"))
+        candidates = chunk.get("candidates")
+        if type(candidates) is dict and candidates:
+            candidates = [candidates]
+            self._repaired(("candidates",), "candidates were an object instead of an array")
+        candidate = _only_candidate(candidates)
         finish, reason = candidate.get("finishReason"), None
         if finish:
             if type(finish) is not str:
@@ -216,19 +221,31 @@ class GenerateReader(StreamReader):
     def _read_content(self, content: Any, out: list[Event]) -> None:
         if is_empty(content):
             return
+        if type(content) is str or type(content) is list:
+            content = {"parts": content}
+            self._repaired(CONTENT_AT, "the content was its parts")
         if type(content) is not dict:
             raise UpstreamProtocolError(f"upstream sent a content that is {kind_of(content)}")
         if not CONTENT.issuperset(content):
             record_unknown(content, CONTENT, CONTENT_AT, self.context.losses)
-        if (role := content.get("role")) and role not in ("model", "MODEL"):
+        if (role := content.get("role")) != "model" and is_others_role(role):
             raise UpstreamProtocolError(f"upstream sent the role {quote_word(str(role))!r}, expected model")
         parts = content.get("parts")
         if is_empty(parts):
             return
+        if type(parts) is str or type(parts) is dict:
+            parts = [parts]
+            self._repaired(PARTS_AT, "the parts were one part")
         if type(parts) is not list:
             raise UpstreamProtocolError(f"upstream sent parts that are {kind_of(parts)}")
         for part in parts:
+            if type(part) is str:
+                self._repaired(PARTS_AT, "a part was its text")
+                part = {"text": part}
             self._parts.read(part, self._id, out)
+
+    def _repaired(self, at: Path, repair: str) -> None:
+        self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
 
     def read_eof(self, out: list[Event]) -> None:
         """End the reply. Raises StreamTruncated if it has neither a `finishReason` nor a blocked prompt."""

@@ -11,6 +11,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import known_citations, read_citation
 from dragoman.dialects.messages.reply_fields import (
+    ARGUMENTS,
     MESSAGE,
     note_usage,
     read_extras,
@@ -134,6 +135,8 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if not name:
         raise UpstreamProtocolError(f"content[{index}].name: a tool call has no name")
     given = block.get("input")
+    if given is None and (given := block.get("arguments")) is not None:
+        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), ARGUMENTS)
     if given is None:
         given = {}
     if type(given) is str and (parsed := parse_object(given or "{}")) is not None:

@@ -41,6 +41,9 @@ from dragoman.wire.delta_template import RunCallback
 
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 INDEX: Final = "the index of a block was not an integer"
+_DELTA_KEYS: Final = {key: kind for kind, key in TEXT_KEYS.items()}
+_BLOCK_KEYS: Final = {"text": "text", "thinking": "thinking", "input": "tool_use"}
+"""Key of a delta or a block → its type, where that is missing."""
 _NO_KEYS: frozenset[str] = frozenset()
 _DELTA_KIND: Final[dict[str, BlockKind]] = {
     "text_delta": "text",
@@ -115,6 +118,9 @@ class BlockReader:
         if key in self.blocks.open:
             self._end_replaced(key, out)
         kind = block.get("type")
+        if kind is None and (kind := _type_of(block, _BLOCK_KEYS)) is not None:
+            block = {**block, "type": kind}
+            self.record_repair("a block had no type")
         record_unknown_block(block, ("content_block",), self._context)
         if kind == "text":
             self._open_prose(key, "text", block.get("text"), out)
@@ -197,6 +203,9 @@ class BlockReader:
         if type(delta) is not dict:
             raise UpstreamProtocolError(malformed("content_block_delta"))
         kind, form = entry[1], delta.get("type")
+        if form is None and (form := _type_of(delta, _DELTA_KEYS)) is not None:
+            delta = {**delta, "type": form}
+            self.record_repair("a delta had no type")
         if kind != "opaque" and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
             record_unknown(delta, known, ("delta",), self._context.losses)
         if type(form) is str and form in _DELTA_KIND and kind != "opaque":
@@ -331,6 +340,12 @@ class BlockReader:
 def malformed(what: str) -> str:
     """Return the message for an event or a member of another type than it must have."""
     return f"upstream sent a malformed {what}"
+
+
+def _type_of(value: Json, keys: dict[str, str]) -> str | None:
+    """Return the type of a block or delta that has none, by the only key that shows it; None if no key does."""
+    found = [kind for key, kind in keys.items() if key in value]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_empty(delta: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
+from dragoman.dialects.messages.reply_fields import ARGUMENTS
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
@@ -58,7 +59,10 @@ class CallReader:
         arguments = self.arguments[key] = Arguments(self._budget, name, self.record_repair)
         self.all.append(arguments)
         self.early.watch(key, arguments)
-        if initial := block.get("input"):
+        initial = block.get("input")
+        if initial is None and (initial := block.get("arguments")):
+            self.record_repair(ARGUMENTS)
+        if initial:
             self._initial_input[key] = initial if type(initial) is str else dumps(initial).decode()
 
     def repair_fragment(self, fragment: Any) -> str:

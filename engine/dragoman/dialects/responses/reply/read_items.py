@@ -14,6 +14,7 @@ from dragoman.dialects.openai.logprobs import known_tokens, record_unknown_token
 from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
+from dragoman.dialects.shared.json_fields import is_others_role
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
@@ -102,8 +103,8 @@ def is_cut(item: Json, *, cut: bool) -> bool:
 
 def check_role(item: Json) -> None:
     """Raise UpstreamProtocolError unless the message is the assistant's."""
-    if item.get("role") not in (None, "assistant"):
-        raise UpstreamProtocolError(f"upstream spoke as {item['role']!r}, not as the assistant")
+    if (role := item.get("role")) != "assistant" and is_others_role(role):
+        raise UpstreamProtocolError(f"upstream spoke as {role!r}, not as the assistant")
 
 
 def part_kind(raw: Any) -> tuple[BlockKind, str] | None:

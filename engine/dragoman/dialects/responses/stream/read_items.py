@@ -31,6 +31,8 @@ def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     key = table.new_key(event)
     if key not in table.items:
         table.add(key, raw, out)
+    elif not table.items[key].done and _is_same(table.items[key], raw):
+        table.record_repair("an item was added twice")
     elif table.items[key].done and table.items[key].id != raw.get("id"):
         table.record_repair("several items had one output_index")
         table.add_in_place_of(key, raw, out)
@@ -51,6 +53,9 @@ def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
         item = table.add(table.new_key(event), raw, out)
     elif item.type != raw.get("type"):
         raise UpstreamProtocolError(f"upstream ended the {item.type} item {item.key} as a {raw.get('type')}")
+    elif item.done and _is_same(item, raw):
+        table.record_repair("an item was done twice")
+        return
     elif item.done:
         raise UpstreamProtocolError(f"upstream ended item {item.key} twice")
     _complete(table, item, raw, out)
@@ -175,6 +180,11 @@ def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *,
         out.append(BlockEnd(table.blocks.end(item.key), complete))
     item.done = True
     item.parts = {}
+
+
+def _is_same(item: ItemState, raw: Json) -> bool:
+    """True if a raw item has the type and the ids of one that is known."""
+    return (item.type, item.id, item.call_id) == (raw.get("type"), raw.get("id"), raw.get("call_id"))
 
 
 def _find_unfinished(table: ItemTable, raw: Json) -> ItemState | None:

@@ -163,7 +163,7 @@ def test_a_cut_reply_has_an_unfinished_block() -> None:
     assert [event.complete for event in events if isinstance(event, BlockEnd)] == [False]
 
 
-@pytest.mark.parametrize("part", ["x", 5, {"text": 5}, {"text": ["x"]}])
+@pytest.mark.parametrize("part", [["x"], 5, {"text": 5}, {"text": ["x"]}])
 def test_a_malformed_part(part: Any) -> None:
     assert isinstance(read(sse([chunk([part], "STOP")]))[-1], Error)
 
