@@ -23,13 +23,15 @@ _START: Final[dict[str, Json]] = {
 class ForwardedBlocks:
     """The blocks of one stream. Clients take them to count from 0."""
 
-    __slots__ = ("_calls", "_types", "open")
+    __slots__ = ("_calls", "_types", "open", "open_calls")
 
     def __init__(self) -> None:
         self._types: list[str] = []
         """The types of the blocks; "" for those of other types than `_DELTAS` has."""
         self.open: dict[int, bool] = {}
         """Index of each open block → True if it is a call."""
+        self.open_calls = 0
+        """The number of open calls."""
         self._calls: ForwardedCalls | None = None
         """None before the first call."""
 
@@ -39,6 +41,8 @@ class ForwardedBlocks:
         if type(block) is not dict or type(index) is not int or index != count or count >= DEFAULT_LIMITS.blocks:
             return False
         kind = block.get("type")
+        if type(kind) is not str:
+            kind = ""
         is_call = kind == "tool_use"
         if is_call:
             if self._calls is None:
@@ -47,9 +51,14 @@ class ForwardedBlocks:
                 return False
         elif kind in _DELTAS and block.get(kind):
             return False  # some clients begin with an empty text
-        self._types.append(kind if type(kind) is str and kind in _DELTAS else "")
+        self._types.append(kind if kind in _DELTAS else "")
         self.open[index] = is_call
+        self.open_calls += is_call
         return True
+
+    def stop(self, index: int) -> None:
+        """Record the end of an open block."""
+        self.open_calls -= self.open.pop(index)
 
     def delta(self, index: int, delta: Any) -> Verdict:
         """Record a delta of an open block."""
@@ -58,7 +67,7 @@ class ForwardedBlocks:
             return "plain"
         form = delta.get("type") if type(delta) is dict else None
         if form != _DELTAS[kind]:
-            return "odd" if form in TEXT_KEYS else "plain"
+            return "odd" if type(form) is str and form in TEXT_KEYS else "plain"
         text = delta.get(TEXT_KEYS[form])
         if kind == "tool_use" and self._calls is not None:
             return "plain" if self._calls.lost else "odd" if text is None else self._calls.add(index, text)

@@ -168,8 +168,8 @@ class MessagesObserver(Observer):
         if not blocks.is_whole(index):
             self._ended_broken = self.holds = True
             self._held = "content_block_stop", index
-        del blocks.open[index]
-        self.tool_open = True in blocks.open.values()
+        blocks.stop(index)
+        self.tool_open = blocks.open_calls > 0
 
     def _message_delta(self, event: Json) -> None:
         self._count(event.get("usage"))
@@ -187,7 +187,7 @@ class MessagesObserver(Observer):
         if self._blocks.open or not self._started:
             self.violation("message_stop out of place")
         self.closed = True
-        if True in self._blocks.open.values():
+        if self._blocks.open_calls:
             self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
         elif not self._stopped:
             self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure

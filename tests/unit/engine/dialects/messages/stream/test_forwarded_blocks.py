@@ -88,3 +88,12 @@ def test_the_state_before_the_event_that_is_held(held: str, ends: bool, argument
     _, *rest = blocks.events((f"content_block_{held}", 0) if held else None)
     assert "".join(event["delta"]["partial_json"] for event in rest if "delta" in event) == arguments
     assert (rest[-1]["type"] == "content_block_stop") is ends
+
+
+@pytest.mark.parametrize("kind", [["x"], {}, 5, None])
+def test_a_type_that_is_no_word_is_of_an_unknown_block_or_delta(kind: object) -> None:
+    """It was an exception, which cut the client's stream."""
+    blocks = ForwardedBlocks()
+    assert blocks.start(0, {"type": kind})
+    assert blocks.start(1, {"type": "text", "text": ""})
+    assert blocks.delta(1, {"type": kind, "text": "Hi"}) == "plain"
