@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
     from dragoman_server.proxy.attached.attachment import Attachment
     from dragoman_server.proxy.background_run import BackgroundRun
-    from dragoman_server.routing.response_issuers import ExpectedResponse
+    from dragoman_server.routing.response_issuers import ContinuedObject, ExpectedResponse
 
 log = logging.getLogger("dragoman")
 OpenStream = Callable[[StreamTimers, dict[str, str]], Downstream]
@@ -56,6 +56,7 @@ class RequestScope:
         "run",
         "services",
         "trace",
+        "unknown",
         "warnings",
     )
 
@@ -82,6 +83,8 @@ class RequestScope:
         """The link of a run to its response at the upstream; None for what only this process runs."""
         self.expected: ExpectedResponse | None = None
         """The response that the upstream is to store, if a request that continues it must go to the same upstream."""
+        self.unknown: ContinuedObject | None = None
+        """The response or conversation that the request continues, if only another process may know its provider."""
         self.rate_headers: Mapping[str, str] = NO_RATE_HEADERS
         """Headers of the reply with the rate limits of the client's key. They replace the upstream's."""
         self._endings: list[Ending] = []

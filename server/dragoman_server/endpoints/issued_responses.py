@@ -13,17 +13,14 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.forwarded_reply import ForwardedReply
-from dragoman_server.proxy.issuer_search import find_provider, may_ask, stores_responses
+from dragoman_server.proxy.issuer_search import find_provider, only_elsewhere
 from dragoman_server.proxy.upstream_runs import WatchedEnd, book_end
 from dragoman_server.receipt import Receipt
+from dragoman_server.routing.response_issuers import ELSEWHERE
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 
 _NOT_STREAMED: Final = ("", "false", "0")
-_ELSEWHERE: Final = (
-    "If a provider stores it, only the process that created it knows which one: configure [store], so that all "
-    "processes know it"
-)
 
 
 async def issuer_of_request(services: Services, request: web.Request, caller: Caller) -> Provider | None:
@@ -47,9 +44,9 @@ async def find_issuer(services: Services, request: web.Request, caller: Caller) 
     issuers = services.router.issuers()
     provider = await find_provider(services, caller.owner, response_id, request.headers, issuers)
     if provider is None and known.shared is None:
-        storing = [each for _, each in issuers if stores_responses(each)]
-        if storing and not any(may_ask(services, each, caller.owner, request.headers) for each in storing):
-            raise response_not_found(response_id, _ELSEWHERE)
+        among = [each for _, each in issuers]
+        if only_elsewhere(services, caller.owner, request.headers, among):
+            raise response_not_found(response_id, ELSEWHERE)
     return provider
 
 

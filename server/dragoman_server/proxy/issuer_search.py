@@ -6,27 +6,21 @@ client. Any other client might get a response of another one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dragoman import DragomanError
 from dragoman.gateway import STORED_DIALECT
 from dragoman.threads import is_conversation, is_response_id
-from dragoman.wire import Json
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import UPSTREAM
 from dragoman_server.credentials.provider_request import request_to
-from dragoman_server.proxy.auth import client_login
+from dragoman_server.proxy.auth import client_login, digest_of
 from dragoman_server.routing.plan import Candidate
-from dragoman_server.routing.response_issuers import Issuer, continued_by, issuer_of
+from dragoman_server.routing.response_issuers import Issuer, issuer_of
 from dragoman_server.services import Services
 
-TRIES_MAX: Final = 8
-"""Most providers, each with each of its keys, that are asked for one response."""
-SECONDS: Final = 10.0
-"""Longest time for all of them."""
 _CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "api-key"})
 _UNKNOWN: Final = (400, 404, 405, 410)
 """Statuses of a provider that does not have a response, or has no such endpoint."""
@@ -64,9 +58,9 @@ async def find_provider(
 ) -> Provider | None:
     """Return the provider that has a response or conversation with the id `given`; None if no one has it.
 
-    `headers` are the client's. The providers `among` are asked in their order, up to `TRIES_MAX`; one alone is
-    returned without a request. One that has the response is kept as its issuer. If no one has it, the first one that
-    did not answer is returned, as it may have it.
+    `headers` are the client's. The providers `among` are asked in their order; one alone is returned without a request.
+    One that has the response is kept as its issuer. If no one has it, the first one that did not answer is returned, as
+    it may have it. Raises DragomanError (429) if the client has searched too much (`routing/issuer_searches.py`).
     """
     asked = {issuer: provider for issuer, provider in among if may_ask(services, provider, owner, headers)}
     path = _path_of(given)
@@ -74,37 +68,45 @@ async def find_provider(
         return None
     if len(asked) == 1:
         return next(iter(asked.values()))
-    silent: Provider | None = None
-    provider: Provider | None = None
-    try:
-        async with asyncio.timeout(SECONDS):
-            for issuer, provider in list(asked.items())[:TRIES_MAX]:
-                found = await _has(services, provider, path, headers)
-                if found:
-                    services.routing.issuers.add(owner, given, issuer)
-                    await services.routing.issuers.share(owner, given, issuer)
-                    return provider
-                if found is None:
-                    silent = silent or provider
-    except TimeoutError:
-        silent = silent or provider
-    return silent
+    issuers = services.routing.issuers
+
+    async def ask(issuer: Issuer) -> bool | None:
+        found = await _has(services, asked[issuer], path, headers)
+        if found:
+            issuers.add(owner, given, issuer)
+            await issuers.share(owner, given, issuer)
+        return found
+
+    login = client_login(headers, services.loaded.own_keys)
+    client = owner if login is None else owner + digest_of(login.key)
+    found = await services.routing.searches.find(client, given, tuple(asked), ask)
+    return asked[found] if found is not None else None
 
 
 async def learn_issuer(
     services: Services,
     owner: bytes,
-    payload: Json,
+    given: str,
     headers: Mapping[str, str],
     candidates: Iterable[Candidate],
-) -> None:
-    """Find out who issued what a Responses request continues: other processes know it, or the candidates do."""
-    given = continued_by(payload)
-    if given is None or await services.routing.issuers.look_up(owner, given) is not None:
-        return
+) -> bool:
+    """Find out who issued the response or conversation `given`: other processes know it, or the candidates do.
+
+    Return False if one of several candidates may have it, but must not be asked, and no other process can know it.
+    """
+    issuers = services.routing.issuers
+    if await issuers.look_up(owner, given) is not None:
+        return True
     among = {issuer_of(each): each.provider for each in candidates}
     if len(among) > 1:
         await find_provider(services, owner, given, headers, among.items())
+    return len(among) < 2 or issuers.shared is not None or not only_elsewhere(services, owner, headers, among.values())
+
+
+def only_elsewhere(services: Services, owner: bytes, headers: Mapping[str, str], among: Iterable[Provider]) -> bool:
+    """True if these providers store responses, but none of them may be asked for one of this client's."""
+    storing = [each for each in among if stores_responses(each)]
+    return bool(storing) and not any(may_ask(services, each, owner, headers) for each in storing)
 
 
 async def _has(services: Services, provider: Provider, path: str, headers: Mapping[str, str]) -> bool | None:

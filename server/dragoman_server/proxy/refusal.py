@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from dragoman import ErrorResponse, Failure, UpstreamError
 from dragoman.aio import UpstreamResponse
 from dragoman.gateway import read_error
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.read_response import ReadResponse
+from dragoman_server.routing.response_issuers import ELSEWHERE
 from dragoman_server.scope import RequestScope
+
+_UNKNOWN: Final = (400, 404)
+"""Statuses of an upstream that does not have what a request continues."""
 
 
 async def read_refusal(response: UpstreamResponse, scope: RequestScope) -> tuple[ReadResponse, Failure]:
@@ -35,5 +41,9 @@ async def write_refusal(response: UpstreamResponse, scope: RequestScope) -> Erro
     translation = scope.translation
     read, failure = await read_refusal(response, scope)
     body = await read.read(translation.context.limits.reply_body)
+    if scope.unknown is not None and read.status in _UNKNOWN and scope.unknown.id in failure.message:
+        # The upstream's own text would not let its client know what to set.
+        text = f"{failure.message.rstrip('.')}. {ELSEWHERE}"
+        failure, body = replace(failure, message=text, param=scope.unknown.field), b""
     job = partial(translation.error, read.status, body, read.headers, failure=failure)
     return await compute(len(body), job, scope.receipt.owner)

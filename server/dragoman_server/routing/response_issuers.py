@@ -16,6 +16,11 @@ from dragoman_server.routing.plan import Candidate
 RESPONSES_MAX: Final = 50_000
 """Most responses and conversations that are known, of 400 to 650 bytes each: beyond it, the client that used none for
 longest loses one."""
+ELSEWHERE: Final = (
+    "If a provider stores it, only the process that created it knows which one: configure [store], so that all "
+    "processes know it"
+)
+"""The advice in errors about a response or conversation whose issuer another process may know."""
 _SHARE: Final = 4
 """The part of them that one client may have: a fourth. Its own that was unused for longest is forgotten."""
 _DIGEST: Final = 16
@@ -28,6 +33,13 @@ class Issuer(NamedTuple):
     provider: str
     base_url: str
     key: str
+
+
+class ContinuedObject(NamedTuple):
+    """The response or conversation that a request continues: the field of the request, and the id."""
+
+    field: str
+    id: str
 
 
 def issuer_of(candidate: Candidate) -> Issuer:
@@ -113,8 +125,8 @@ class ResponseIssuers:
         The key that was used comes first. All candidates are returned, in their order, if the request continues
         nothing, if the issuer is not known, and if it is not among them.
         """
-        given = continued_by(payload)
-        issuer = self.find(owner, given) if given is not None else None
+        continued = continued_by(payload)
+        issuer = self.find(owner, continued.id) if continued is not None else None
         if issuer is None:
             return ranking
         found = [each for each in ranking if issuer_of(each)[:2] == issuer[:2]]
@@ -160,12 +172,13 @@ class ExpectedResponse:
             await self._issuers.share(self._owner, given, self.issuer)
 
 
-def continued_by(payload: Mapping[str, object]) -> str | None:
-    """Return the id of the response or conversation that a request continues, or None."""
+def continued_by(payload: Mapping[str, object]) -> ContinuedObject | None:
+    """Return the response or conversation that a request continues, or None."""
     given = payload.get("previous_response_id")
     if given is None:
-        return _conversation(payload)
-    return given if type(given) is str else None
+        conversation = _conversation(payload)
+        return ContinuedObject("conversation", conversation) if conversation is not None else None
+    return ContinuedObject("previous_response_id", given) if type(given) is str else None
 
 
 def _conversation(payload: Mapping[str, object]) -> str | None:

@@ -27,6 +27,7 @@ from dragoman_server.observability.metric_families import (
 )
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
 from dragoman_server.routing.client_pauses import ClientPauses, Party
+from dragoman_server.routing.issuer_searches import IssuerSearches
 from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, Blame
 from dragoman_server.routing.plan import Candidate, Plan
 from dragoman_server.routing.refused_keys import RefusedKeys
@@ -68,7 +69,8 @@ class RoutingState:
     """The providers' state. `clock` returns seconds from any origin, `random` numbers from 0 up to 1.
 
     `totals` are the counters to add to. `share`, if it is set, is called with each pause that begins here. `issuers`
-    has the providers that store responses which clients may continue, `running` the responses that upstreams run.
+    has the providers that store responses which clients may continue, `searches` finds those that are not known,
+    `running` has the responses that upstreams run.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class RoutingState:
         self.totals = totals
         self.share: Share | None = None
         self.issuers = ResponseIssuers()
+        self.searches = IssuerSearches(clock)
         self.running = RunningResponses()
         self.refused = RefusedKeys()
         self._options: RetryOptions = config.retries

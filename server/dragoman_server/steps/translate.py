@@ -90,8 +90,9 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
 async def _eligible(scope: RequestScope, draft: Draft, ranking: list[Candidate]) -> list[Candidate]:
     """Return the candidates that may get a request of a client whose responses are stored."""
     services, owner, payload = scope.services, scope.receipt.owner, draft.payload
-    if continued_by(payload) is not None:
-        await learn_issuer(services, owner, payload, draft.request.headers, ranking)
+    if (continued := continued_by(payload)) is not None:
+        is_learnt = await learn_issuer(services, owner, continued.id, draft.request.headers, ranking)
+        scope.unknown = None if is_learnt else continued
     return services.routing.issuers.eligible(ranking, owner, payload)
 
 

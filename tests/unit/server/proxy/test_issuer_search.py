@@ -19,6 +19,7 @@ from dragoman_server.config.route import Route
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.state_options import StateOptions
+from dragoman_server.routing.issuer_searches import MISS_SECONDS, MISSES_MAX
 from support.gateways import gate, served
 from support.issuing_upstreams import IssuingUpstream
 
@@ -46,7 +47,8 @@ class Scene:
 
 @asynccontextmanager
 async def scene(*names: str, state: StateOptions, server: Server | None = None, **more: Any) -> AsyncIterator[Scene]:
-    upstreams = [IssuingUpstream(name, per_key="api_keys" in more) for name in names]
+    per_key = more.pop("per_key", "api_keys" in more)
+    upstreams = [IssuingUpstream(name, per_key=per_key) for name in names]
     async with AsyncExitStack() as stack:
         providers = {}
         for each in upstreams:
@@ -97,6 +99,39 @@ async def test_providers_are_asked_in_their_order_and_the_issuer_is_kept() -> No
         assert len(it.upstreams[2].requests) == 1
 
 
+async def test_providers_are_not_asked_twice_for_what_none_has() -> None:
+    async with scene("east", "west", "north", state=StateOptions()) as it:
+        for _ in range(3):
+            with pytest.raises(openai.NotFoundError, match="Response with id 'resp_of_no_one' not found"):
+                await it.away.responses.retrieve("resp_of_no_one")
+            with pytest.raises(openai.BadRequestError):
+                await it.away.responses.create(model="m", input="more", previous_response_id="resp_of_no_one")
+        assert it.asked() == [("east", "GET"), ("west", "GET"), ("north", "GET")]
+
+
+async def test_a_client_that_guesses_ids_is_rejected() -> None:
+    async with scene("east", "west", state=StateOptions()) as it:
+        for number in range(MISSES_MAX):
+            with pytest.raises(openai.NotFoundError):
+                await it.away.responses.retrieve(f"resp_{number}")
+        asked = it.asked()
+        for call in (it.away.responses.retrieve, it.away.responses.delete):
+            with pytest.raises(openai.RateLimitError, match="no provider is known to have") as rejected:
+                await call("resp_of_no_one")
+            assert 0 < int(rejected.value.response.headers["retry-after"]) <= MISS_SECONDS
+        with pytest.raises(openai.RateLimitError):
+            await it.away.responses.create(model="m", input="more", previous_response_id="resp_of_no_one")
+        assert it.asked() == asked
+
+
+async def test_what_one_key_does_not_have_another_key_may_have() -> None:
+    async with scene("east", "west", state=StateOptions(), auth=Auth.PASSTHROUGH, per_key=True) as it:
+        made = await it.created("west")
+        with pytest.raises(openai.NotFoundError):
+            await it.away.with_options(api_key="second-client").responses.retrieve(made)
+        assert (await it.away.responses.retrieve(made)).id == made
+
+
 async def test_a_conversation_is_continued_where_it_is() -> None:
     async with scene("east", "west", state=StateOptions(kind="off")) as it:
         made = await it.away.responses.create(model="m", input="Hello", conversation="conv_west")
@@ -135,7 +170,15 @@ async def test_one_of_several_clients_gets_a_404_that_names_the_setting(
                 with pytest.raises(openai.NotFoundError, match=r"not found\. .* configure \[store\]"):
                     await call(made)
         if len(names) > 1:
-            with pytest.raises(openai.BadRequestError):  # where a new conversation would go
+            # It goes where a new conversation would, and the error of that provider names the setting.
+            text = r"^(?!.*\.\.).* with id 'resp_of_no_one' not found\. If .* configure \[store\]"
+            with pytest.raises(openai.BadRequestError, match=text) as refused:
+                await it.away.responses.create(model="m", input="more", previous_response_id="resp_of_no_one")
+            assert (refused.value.code, refused.value.param) == ("previous_response_not_found", "previous_response_id")
+            with pytest.raises(openai.BadRequestError, match=r"'conv_1' not found\. If .* configure \[store\]"):
+                await it.away.responses.create(model="m", input="more", conversation="conv_1", stream=True)
+            it.upstreams[0].fails[:] = [400]  # about something else
+            with pytest.raises(openai.BadRequestError, match=r"try again$"):
                 await it.away.responses.create(model="m", input="more", previous_response_id="resp_of_no_one")
         assert it.asked() == []
         assert (await it.home.responses.retrieve(made)).id == made
