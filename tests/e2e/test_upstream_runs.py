@@ -91,15 +91,24 @@ class Scene:
 
     async def tokens(self) -> dict[str, int]:
         """The tokens that all gateways have counted, by kind."""
+        return await self._counted(r'^dragoman_tokens_total\{.*kind="(\w+)"\} (\d+)$')
+
+    async def requests(self) -> dict[str, int]:
+        """The exchanges that all gateways have counted, by their end."""
+        return await self._counted(r'^dragoman_requests_total\{.*ended="(\w+)".*\} (\d+)$')
+
+    async def errors(self) -> dict[str, int]:
+        """The errors of upstreams that all gateways have counted, by kind."""
+        return await self._counted(r'^dragoman_upstream_errors_total\{.*kind="(\w+)"\} (\d+)$')
+
+    async def _counted(self, line: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for url in self.urls:
             async with self.session.get(f"{url}/metrics") as reply:
                 assert reply.status == 200
-                for kind, number in re.findall(
-                    r'^dragoman_tokens_total\{.*kind="(\w+)"\} (\d+)$', await reply.text(), re.M
-                ):
-                    found[kind] = found.get(kind, 0) + int(number)
-        return found
+                for label, number in re.findall(line, await reply.text(), re.M):
+                    found[label] = found.get(label, 0) + int(number)
+        return {label: number for label, number in found.items() if number}
 
     async def ends(self, response_id: str, at: int = -1) -> Any:
         """Poll a response to its end."""
@@ -267,6 +276,30 @@ async def test_receipts_and_counters_have_the_counts_of_the_end(kind: str, tmp_p
             return (tokens.get("input"), tokens.get("output")) == total
 
         await until_true(are_counted, 30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_exchange_is_counted_once_with_its_end(kind: str, tmp_path: Path) -> None:
+    async with scene(kind, tmp_path, "jsonl" if kind in ("memory", "redis") else "sqlite") as it:
+        ended = await it.started()  # not counted while it runs
+        failed = await it.started(model="sim-long-120+failed")
+        cancelled = await it.started(model="sim-long-120")
+        left = await it.begin(stream=True)
+        first = json.loads((await left.content.readuntil(b"\n\n")).partition(b"data: ")[2])["response"]
+        left.close()
+        async with await it.begin(stream=True) as reply:
+            whole = json.loads((await reply.text()).strip().rpartition("data: ")[2])["response"]
+        await it.booked(completed=1, running=4)
+        assert await it.requests() == {"completed": 1}
+
+        async with it.session.post(f"{it.urls[-1]}/v1/responses/{cancelled['id']}/cancel") as reply:
+            assert reply.status == 200
+        for response_id in (ended["id"], failed["id"], first["id"], whole["id"]):
+            await it.ends(response_id)
+            await asyncio.gather(*(it.get(response_id, number % 2 - 1) for number in range(6)))
+        await it.booked(completed=3, failed=1, abandoned=1)
+        assert await it.requests() == {"completed": 3, "failed": 1, "abandoned": 1}
+        assert sum((await it.errors()).values()) == 1
 
 
 async def is_spent(it: Scene, tokens: int) -> bool:

@@ -53,7 +53,8 @@ _gauge = partial(Family, Kind.GAUGE)
 _histogram = partial(Family, Kind.HISTOGRAM)
 REQUESTS = _counter(
     "dragoman_requests_total",
-    "Requests that have ended; `ended` as in a receipt, `status` is 2xx, 4xx or 5xx.",
+    "Requests that have ended; `ended` as in a receipt, `status` is 2xx, 4xx or 5xx. A background response that its"
+    " upstream runs is counted when a client reads its end, by the process that gets it.",
     ("client", "provider", "route", "ended", "status"),
 )
 OPEN_REQUESTS = _gauge("dragoman_open_requests", "Requests being answered.", ("client",))

@@ -11,6 +11,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from dragoman import Failure, Translation, Usage
 from dragoman.errors import FailureOrigin
@@ -30,6 +31,7 @@ from dragoman_server.observability.metric_families import (
     OPEN_STREAMS,
     OUTPUT_VALIDATED,
     OUTPUT_VIOLATIONS,
+    REQUESTS,
     SHORT,
     STARTED,
     TOKENS,
@@ -50,6 +52,16 @@ REASON_KINDS = {
 """Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
 CLIENT_KEY = "client_key"
 """The kind of `KEY_ERRORS` about a key that the client sent."""
+
+
+class RunEnding(NamedTuple):
+    """The end of a response that an upstream ran in the background. `status` is that of the request that began it."""
+
+    client: str
+    provider: str
+    route: str
+    ended: str
+    status: int
 
 
 def kind_of(failure: Failure, *, own_key: bool) -> str:
@@ -137,7 +149,8 @@ class Metrics:
         stream = translation.stream if translation is not None else None
         ending = client, provider, receipt.route, receipt.ended, status // 100, stream, begun_at is not None
         counters = self._endings[ending]
-        counters.requests[0] += 1
+        if receipt.runs_on is None:  # else `count_run` counts it: another process may have read the end
+            counters.requests[0] += 1
         counters.open_requests[0] -= 1
         if begun_at is not None:
             counters.open_streams[0] -= 1
@@ -154,7 +167,7 @@ class Metrics:
         observe(counters.durations, seconds)
         facts = receipt.facts
         if facts is not None and (usage := facts.usage) is not None:
-            if receipt.runs_on is None:  # else `count_run` counts them: another process may have read the end
+            if receipt.runs_on is None:
                 _add_tokens(counters.tokens, usage, facts.estimated)
             written = usage.output_total or 0
             if begun_at is not None and receipt.ended == "completed" and written > 1:
@@ -164,9 +177,16 @@ class Metrics:
         if failure is not None or facts is None or facts.rest is not None:
             self._count_rest(receipt, translation, failure)
 
-    def count_run(self, provider: str, usage: Usage, estimated: Sequence[str]) -> None:
-        """Count the tokens of a response that an upstream ran in the background, once its end is known."""
-        _add_tokens(LabelledSeries(self.totals.series(TOKENS), provider), usage, estimated)
+    def count_run(self, ending: RunEnding, usage: Usage | None, estimated: Sequence[str]) -> None:
+        """Count a response that an upstream ran in the background, and its tokens, once its end is known."""
+        client, provider, route, ended, status = ending
+        self.totals.add(REQUESTS, (client, provider, route, ended, f"{status // 100}xx"))
+        if usage is not None:
+            _add_tokens(LabelledSeries(self.totals.series(TOKENS), provider), usage, estimated)
+
+    def count_error(self, provider: str, failure: Failure) -> None:
+        """Count the error of a response that an upstream ran in the background, which a later request has read."""
+        self.totals.add(UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=False)))
 
     def _count_rest(self, receipt: Receipt, translation: Translation, failure: Failure | None) -> None:
         """Count what few translated requests have: losses, violations and failures."""

@@ -11,7 +11,7 @@ from dragoman import Dialect, Failure, LossCode, Usage
 from dragoman.gateway import ServiceReport, short_repr
 from dragoman_server.accounts.usage.row import UsageRow
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
-from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.metrics import Metrics, RunEnding
 from dragoman_server.observability.receipts import Receipts
 from dragoman_server.proxy.hooks import EndReporter
 from dragoman_server.proxy.hosts.shared_hosts import SharedHosts
@@ -54,7 +54,10 @@ class RunReports:
     def report(self, end: RunEnd) -> Coroutine[Any, Any, None] | None:
         """Report an end that is booked. Return what to run if the receipt is another process's."""
         row = end.row
-        self._metrics.count_run(row.provider or "", end.usage, end.estimated)
+        ending = RunEnding(row.client, row.provider or "", row.route, row.ended, row.status)
+        self._metrics.count_run(ending, end.usage, end.estimated)
+        if end.failure is not None and row.ended == "failed":
+            self._metrics.count_error(ending.provider, end.failure)
         receipt = self._receipts.of_any_client(row.id)
         if receipt is not None:
             receipt.complete_run(row.ended, end.usage, end.estimated, end.service, row.duration)

@@ -17,6 +17,7 @@ from dragoman.gateway import ResponseEnd, find_end, read_end
 from dragoman.wire import Json, complete_frames, json_dumps, json_loads
 from dragoman_server.accounts.limits.settlement import kept_claim
 from dragoman_server.accounts.usage.begun import begun_entry, final_row
+from dragoman_server.observability.metrics import RunEnding
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.run_reports import RunEnd
 from dragoman_server.receipt import Receipt
@@ -79,14 +80,15 @@ async def book_end(services: Services, owner: bytes, response_id: str, end: Resp
 
 
 def count_own_end(services: Services, receipt: Receipt, response_id: str) -> None:
-    """Count the tokens of a response whose end was read by the request that has begun it, unless that has happened."""
+    """Count a response whose end was read by the request that has begun it, unless that has happened."""
     running, facts = services.routing.running, receipt.facts
+    ending = RunEnding(receipt.client, receipt.provider or "", receipt.route, receipt.ended, receipt.status or 500)
 
     async def counted() -> None:
         if await running.take(receipt.owner, response_id) is None:
             return
-        if facts is not None and facts.usage is not None:
-            services.instruments.metrics.count_run(receipt.provider or "", facts.usage, facts.estimated)
+        usage, estimated = (facts.usage, facts.estimated) if facts is not None else (None, ())
+        services.instruments.metrics.count_run(ending, usage, estimated)
         await running.end(receipt.owner, response_id)
 
     running.tasks.begin(counted())
