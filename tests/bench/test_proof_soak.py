@@ -147,7 +147,15 @@ def test_tasks_and_descriptors_that_are_left() -> None:
 ENTRY = Entry("sim-text+n1", "chat", TokenCounts(input=10, output=5), (), frozenset(("input", "output")))
 ROW = {
     **{"id": "a", "model": "chat/sim-text+n1", "client": "chat", "ended": "completed", "stream": True},
-    **{"estimated": [], "input": 10, "output": 5, "searches": None, "service_tier": None, "other_models": []},
+    **{
+        "estimated": [],
+        "input": 10,
+        "output": 5,
+        "searches": None,
+        "service_tier": None,
+        "other_models": [],
+        **{"attempts": 1, "error": None},
+    },
     **dict.fromkeys(("cache_read", "cache_write", "cache_write_1h", "reasoning")),
 }
 LOST: dict[str, Any] = {**ROW, "ended": "lost", "output": None, "estimated": ["input"]}
@@ -161,6 +169,25 @@ def test_a_row_that_equals_the_ledger() -> None:
     booked = compared(ROW)
     assert booked.violations == []
     assert (booked.received, booked.counted, booked.tokens) == (1, 1, {"input": 10, "output": 5})
+
+
+def test_an_attempt_that_timed_out_may_have_been_generated() -> None:
+    """Its counts reached no one. Those of an attempt whose reply had begun are in the row."""
+    twice = Ledger([ENTRY, ENTRY])
+    for row in ({**ROW, "attempts": 2}, {**ROW, "attempts": 2, "input": 20, "output": 10}):
+        assert compare([row], twice, {}, frozenset()).violations == []
+    wrong = compare([{**ROW, "attempts": 2, "output": 6}], twice, {}, frozenset()).violations
+    assert wrong == ["chat→chat/sim-text+n1 (completed): output is 6, not 5"]
+    assert compare([ROW], twice, {}, frozenset()).violations == [
+        "chat→chat/sim-text+n1 (completed): 1 attempts, of which an upstream received 2"
+    ]
+
+
+def test_a_request_that_was_not_answered_in_time() -> None:
+    row: dict[str, Any] = {**ROW, "ended": "failed", "error": "timeout", "input": None, "output": None}
+    booked = compared(row)
+    assert (booked.violations, booked.unanswered, booked.counted) == ([], 1, 0)
+    assert compared({**row, "error": "api"}).violations
 
 
 def test_rows_of_killed_processes() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
+from dragoman.errors import FailureKind
 from dragoman_proof.soak.calls import differences
 from dragoman_server.observability.exchange_record import RUNNING
-from dragoman_server.simulator.ledger import Ledger
+from dragoman_server.simulator.ledger import Entry, Ledger, joined
 
 LOST = "lost"
 """The end of an exchange whose process was killed."""
@@ -26,6 +28,8 @@ class Booked:
     """Rows `lost` of requests that no upstream received: their process was killed before it sent them."""
     killed: int = 0
     """Rows of runs whose process was killed, which another process has ended: what was generated is not known."""
+    unanswered: int = 0
+    """Rows of requests that an upstream received and did not answer in time: what was generated is not known."""
     counted: int = 0
     """Rows that were compared with the ledger."""
     tokens: dict[str, int] = field(default_factory=dict)
@@ -46,7 +50,7 @@ def compare(
     ended: only these may have a row `lost`. `failed` has the models of calls whose client did not get the end: only
     these and those of `cut` may have a row `running`.
     """
-    booked, entries = Booked(), ledger.by_model()
+    booked, replies = Booked(), ledger.replies()
     seen: Counter[str] = Counter()
     ids: set[str] = set()
     for row in rows:
@@ -56,9 +60,9 @@ def compare(
         if row["id"] in ids:
             booked.violations.append(f"two rows with the id {row['id']}")
         ids.add(row["id"])
-        entry = entries.get(model)
+        made = replies.get(model, [])
         if row["ended"] == LOST:
-            booked.unsent += entry is None and model not in broken
+            booked.unsent += not made and model not in broken
             if model not in cut:
                 booked.violations.append(f"{model}: its row is lost, but no process was killed meanwhile")
         elif row["ended"] == RUNNING:
@@ -67,15 +71,35 @@ def compare(
             booked.violations.append(f"{model}: its row is that of a running response, whose end its client has read")
         elif model in cut and row["output"] is None:
             booked.killed += 1
+        elif made and row["error"] == FailureKind.TIMEOUT and row["input"] is None and row["output"] is None:
+            booked.unanswered += 1
         elif model.startswith("sim-"):
             booked.counted += 1
             where = f"{row['client']}→{row['model']} ({row['ended']})"
-            booked.violations += [f"{where}: {each}" for each in differences(row, entry)]
-            if not row["estimated"] and entry is not None and "output" in entry.reported:
+            booked.violations += [f"{where}: {each}" for each in _differences(row, made)]
+            if not row["estimated"] and made and "output" in made[-1].reported:
                 for name in ("input", "output"):
                     booked.tokens[name] = booked.tokens.get(name, 0) + (row[name] or 0)
-    received = {*entries, *(model for model, count in broken.items() if count)}
+    received = {*replies, *(model for model, count in broken.items() if count)}
     booked.received = len(received)
     booked.violations += [f"{model}: {count} rows" for model, count in seen.items() if count > 1]
     booked.violations += [f"{model}: an upstream received it, and it has no row" for model in received - seen.keys()]
     return booked
+
+
+def _differences(row: dict[str, Any], replies: list[Entry]) -> list[str]:
+    """Return how a row differs from the ledger, which has these replies to the attempts of its exchange.
+
+    An attempt that timed out may have been generated, and its counts reached no one: a row has the last reply with any
+    of those before it.
+    """
+    if len(replies) > row["attempts"]:
+        return [f"{row['attempts']} attempts, of which an upstream received {len(replies)}"]
+    if len(replies) < 2:
+        return differences(row, replies[0] if replies else None)
+    *before, last = replies
+    for count in range(len(before), -1, -1):
+        for some in combinations(before, count):
+            if not differences(row, joined([*some, last])):
+                return []
+    return differences(row, last)

@@ -24,6 +24,8 @@ from dragoman_proof.soak.calls import LAST, Call
 _SECONDS: Final = 180.0
 """The longest time for one call; a response in the background whose process was killed ends when its lease does."""
 _POLL: Final = 0.25
+_AGAIN: Final = (502, 503, 504)
+"""Statuses of a poll that is repeated, as official SDKs do: an upstream on a busy machine may not answer in time."""
 _ENDS: Final = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BETA: Final = {"openai-beta": "responses_websockets=2026-02-06"}
 
@@ -113,6 +115,8 @@ class Clients:
             try:
                 async with self.fresh.get(f"{url}/{state['id']}", headers=self.headers) as response:
                     found = await response.json()
+                    if response.status in _AGAIN:
+                        continue
                     if response.status != 200:
                         raise CutReply(f"status {response.status} of a response that is known: {found}")
                     state = found

@@ -18,6 +18,7 @@ from dragoman_proof.soak.samples import Process, Sample
 
 _MIB: Final = 2**20
 _SHOWN: Final = 100
+_BOOKED: Final = ("received", "unsent", "unanswered", "counted", "tokens")
 _PAGE: Final = """# Soak of {day}
 
 `{command}`
@@ -27,7 +28,10 @@ _PAGE: Final = """# Soak of {day}
 - load: {requests:,} requests of the mixed day and {faults:,} streams with faults in {minutes:g} minutes
 - disturbed: {kills} kills of a worker, {reloads} reloads; {cut} calls were cut by a kill
 - usage: {rows:,} rows ({ended}); {received:,} requests received by upstreams; {unsent} rows `lost` of requests
-  that were killed before they were sent; {counted:,} rows compared with the simulator's ledger
+  that were killed before they were sent; {unanswered} of requests that no upstream answered in time; {counted:,} rows
+  compared with the simulator's ledger
+- clients and upstreams: their process stood still for {late:.1f} s at most; what is longer than the gateway's timeouts
+  (10 s) makes it give up, and such violations are no defect
 - violations: {violations}
 
 ![The gateway over time](soak.svg)
@@ -52,9 +56,11 @@ def save(run: Run, growths: Sequence[Growth], command: str, folder: Path) -> Pat
         "command": command,
         "machine": asdict(machine),
         "plan": asdict(run.plan),
-        **{name: getattr(run, name) for name in ("kills", "reloads", "requests", "faults", "cut", "skipped")},
+        **{name: getattr(run, name) for name in ("kills", "reloads", "requests", "faults", "cut", "skipped", "late")},
         "ended": run.booked.ended,
-        "booked": {name: getattr(run.booked, name) for name in ("received", "unsent", "counted", "tokens")},
+        "booked": {
+            name: getattr(run.booked, name) for name in ("received", "unsent", "unanswered", "counted", "tokens")
+        },
         "violations": run.violations,
         "growths": [{**asdict(each), "share": each.share, "is_flat": each.is_flat} for each in growths],
         "samples": [asdict(sample) for sample in run.samples],
@@ -82,6 +88,8 @@ def page(run: Run, growths: Sequence[Growth], command: str, made: str, machine: 
         reloads=len(run.reloads),
         cut=run.cut,
         rows=booked.ended.total(),
+        unanswered=booked.unanswered,
+        late=run.late,
         ended=", ".join(f"{count:,} {how}" for how, count in booked.ended.most_common()),
         received=booked.received,
         unsent=booked.unsent,

@@ -39,6 +39,7 @@ _AT_ONCE: Final = 200
 _SETTLE: Final = 180.0
 _PROGRESS: Final = 60.0
 """Seconds between two lines about the run on standard error."""
+_TICK: Final = 0.25
 _SLACK: Final = 2.0
 """Seconds before and after a call within which a kill may have ended it."""
 _CONFIG: Final = """
@@ -125,6 +126,8 @@ class Run:
     """Calls that a kill ended."""
     skipped: int = 0
     """Requests that were not sent, as too many were open."""
+    late: float = 0.0
+    """The longest time in seconds that this process, which has the clients and the upstreams, stood still."""
     booked: Booked = field(default_factory=Booked)
     violations: list[str] = field(default_factory=list)
 
@@ -151,6 +154,7 @@ class Soak:
             asyncio.create_task(self._every(plan.kill_every, self._kill, lambda: chance.uniform(0.7, 1.3))),
             asyncio.create_task(self._every(plan.reload_every, self._reload)),
             asyncio.create_task(self._every(plan.sample_every, self._sample)),
+            asyncio.create_task(self._watch()),
         ]
         try:
             await self._send()
@@ -194,6 +198,12 @@ class Soak:
         while True:
             await asyncio.sleep(seconds * factor())
             await act()
+
+    async def _watch(self) -> None:
+        while True:
+            due = time.monotonic() + _TICK
+            await asyncio.sleep(_TICK)
+            self._run.late = max(self._run.late, time.monotonic() - due)
 
     async def _kill(self) -> None:
         self._gateway.kill(VICTIM)

@@ -18,6 +18,8 @@ from dragoman_server.simulator.parse_request import Json
 _KEPT = 1024
 """Most responses that are known; the oldest is forgotten first."""
 
+_RUNNING = ("queued", "in_progress")
+
 
 class BackgroundResponse:
     """One response, whose frames appear one after the other, `pace` seconds apart.
@@ -72,6 +74,9 @@ class BackgroundResponse:
 
     def _end(self) -> None:
         self.ended = True
+        if self.state.get("status") in _RUNNING:  # its events break off: only those who read it see how it ended
+            error = {"code": "server_error", "message": "The response could not be completed."}
+            self.state = {**self.state, "status": "failed", "error": error}
         self._wake()
 
     def _wake(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dragoman_server.simulator.booking import SEARCHES, TIER, Booking
@@ -60,15 +61,16 @@ class Ledger:
         self.entries.append(entry)
         return entry
 
+    def replies(self) -> dict[str, list[Entry]]:
+        """Return the replies of each requested model."""
+        found: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in self.entries:
+            found[entry.model].append(entry)
+        return dict(found)
+
     def by_model(self) -> dict[str, Entry]:
         """Return the last reply of each requested model, with what all replies of the model generated."""
-        found: dict[str, Entry] = {}
-        for entry in self.entries:
-            before = found.get(entry.model)
-            if before is not None:
-                entry = replace(entry, generated=before.generated + entry.generated)
-            found[entry.model] = entry
-        return found
+        return {model: joined(replies) for model, replies in self.replies().items()}
 
     def sums(self) -> dict[tuple[str, str | None], TokenCounts]:
         """Return the generated tokens by the model that used them and the tier."""
@@ -80,3 +82,9 @@ class Ledger:
                 own -= counts
             found[entry.model, entry.tier] += own
         return dict(found)
+
+
+def joined(replies: Sequence[Entry]) -> Entry:
+    """Return the last of these replies, with what all of them generated."""
+    *before, last = replies
+    return replace(last, generated=sum((each.generated for each in before), TokenCounts()) + last.generated)
