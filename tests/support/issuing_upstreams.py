@@ -34,7 +34,11 @@ class IssuingUpstream:
         self.app.router.add_delete(one, self._about)
         self.app.router.add_post(f"{one}/cancel", self._about)
         self.app.router.add_get(f"{one}/input_items", self._about)
-        self.app.router.add_get("/v1/conversations/{id}", self._conversation)
+        self.app.router.add_post("/v1/conversations", self._create_conversation)
+        for path in ("", "/items", "/items/{item_id}"):
+            self.app.router.add_route("*", f"/v1/conversations/{{id}}{path}", self._conversation)
+        self.conversations: dict[str, dict[str, Any]] = {}
+        """Metadata of those that were created here, by id."""
         self.requests: list[tuple[str, str, str]] = []
         """Of those about responses: method, path with query, and key."""
 
@@ -80,11 +84,41 @@ class IssuingUpstream:
         status = "cancelled" if request.path.endswith("/cancel") else "completed"
         return web.json_response(response(status, [message("Hi")], id=response_id))
 
+    async def _create_conversation(self, request: web.Request) -> web.Response:
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        self.requests.append((request.method, request.raw_path, key))
+        if self.fails:
+            return _error(self.fails.pop(0), "server_error", f"try again, {key}")
+        body = await request.json() if request.can_read_body else {}
+        made = f"conv_{self.name}_{len(self.conversations)}"
+        self.conversations[made] = body.get("metadata") or {}
+        self._known.add((key if self._per_key else "", made))
+        return web.json_response(self._shown(made))
+
     async def _conversation(self, request: web.Request) -> web.Response:
         name = request.match_info["id"]
-        if ("", name) not in self._known:
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if request.method != "GET" or name in self.conversations:
+            self.requests.append((request.method, request.raw_path, key))
+        own = (key if self._per_key and name in self.conversations else "", name)
+        if own not in self._known:
             return _error(404, "not_found", f"Conversation with id '{name}' not found.")
-        return web.json_response({"id": name, "object": "conversation", "created_at": 1, "metadata": {}})
+        items = [{**message("Hello"), "id": "msg_1", "role": "user"}]
+        listed = {"object": "list", "data": items, "first_id": "msg_1", "last_id": "msg_1", "has_more": False}
+        if "item_id" in request.match_info:
+            return web.json_response(items[0] if request.method == "GET" else self._shown(name))
+        if request.path.endswith("/items"):
+            return web.json_response(listed)
+        if request.method == "DELETE":
+            self._known.remove(own)
+            return web.json_response({"id": name, "object": "conversation.deleted", "deleted": True})
+        if request.method == "POST":
+            self.conversations[name] = (await request.json())["metadata"]
+        return web.json_response(self._shown(name))
+
+    def _shown(self, name: str) -> dict[str, Any]:
+        metadata = self.conversations.get(name, {})
+        return {"id": name, "object": "conversation", "created_at": 1, "metadata": metadata}
 
     async def _count(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -95,7 +129,8 @@ class IssuingUpstream:
 
     def _knows(self, continued: Any, key: str) -> bool:
         name = continued["id"] if isinstance(continued, dict) else continued
-        own = "" if not self._per_key or str(name).startswith("conv_") else key
+        kept = name in self.conversations or str(name).startswith("resp_")
+        own = key if self._per_key and kept else ""
         return name is None or (own, name) in self._known
 
 

@@ -34,7 +34,7 @@ LAZY = {
     Path(question.__file__): {f"dragoman_server.cli.tool_calls.{dialect}" for dialect in Dialect},
     Path(commands.__file__): {f"dragoman_server.cli.{module}" for _, module, _ in commands.COMMANDS},
     Path(paths.__file__): {
-        f"dragoman_server.endpoints.{name.partition(':')[0]}" for _, _, name in (*paths.TABLE, *paths.CONVERSATIONS)
+        f"dragoman_server.endpoints.{name.partition(':')[0]}" for _, _, name in (*paths.TABLE, paths.TREE)
     },
 }
 """The modules that these import by a name in a table."""

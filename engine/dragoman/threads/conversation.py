@@ -170,9 +170,12 @@ def deleted_conversation(node_id: str) -> Json:
     return {"id": node_id, "object": "conversation.deleted", "deleted": True}
 
 
-def conversation_not_found(node_id: str) -> DragomanError:
-    """Return the API's error for a conversation that is not stored, or not for this client."""
-    return _not_found("Conversation", node_id)
+def conversation_not_found(node_id: str, advice: str = "") -> DragomanError:
+    """Return the API's error for a conversation that is not stored, or not for this client.
+
+    `advice` follows the text.
+    """
+    return _not_found("Conversation", node_id, advice)
 
 
 def item_not_found(item_id: str) -> DragomanError:
@@ -180,6 +183,6 @@ def item_not_found(item_id: str) -> DragomanError:
     return _not_found("Item", item_id)
 
 
-def _not_found(kind: str, node_id: str) -> DragomanError:
-    message = f"{kind} with id '{quote(node_id)}' not found."
+def _not_found(kind: str, node_id: str, advice: str = "") -> DragomanError:
+    message = f"{kind} with id '{quote(node_id)}' not found." + (f" {advice}" if advice else "")
     return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))

@@ -1,9 +1,13 @@
-"""`/v1/conversations`: creates, reads, changes and deletes conversations and their items."""
+"""`/v1/conversations`: creates, reads, changes and deletes conversations and their items.
+
+Conversations that an upstream keeps are created, read, changed and deleted there.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Final
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -32,21 +36,62 @@ from dragoman.threads import (
     shown_input,
 )
 from dragoman.wire import Json, json_dumps
-from dragoman_server.endpoints.stored_responses import respond
+from dragoman_server.endpoints.issued_conversations import (
+    create_at,
+    find_keeper,
+    forward_to_keeper,
+    keeper_of,
+    keeper_of_new,
+)
+from dragoman_server.endpoints.not_implemented import stored_objects
+from dragoman_server.endpoints.stored_responses import Make, respond
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import check_size
+from dragoman_server.proxy.stored_responses import StoredResponses
+
+_BODY: Final = web.RequestKey("dragoman.conversation_body", bytes)
 
 
 class ConversationEndpoints:
-    """The endpoints of one gateway. A client sees its own conversations only; others are a 404 for it."""
+    """The endpoints of one gateway. A client sees its own conversations only; others are a 404 for it.
+
+    Without a store of the gateway's own they serve what upstreams keep.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self._services = gateway.services
-        assert gateway.services.responses.stored is not None
-        self._stored = gateway.services.responses.stored
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """By owner and id of a conversation: items are added one request after another, or all would find room."""
+
+    @property
+    def _stored(self) -> StoredResponses:
+        stored = self._services.responses.stored
+        assert stored is not None
+        return stored
+
+    async def _respond(self, request: web.Request, make: Make) -> web.StreamResponse:
+        """Return what `make` returns, or the response of the upstream that keeps the conversation."""
+        services = self._services
+
+        async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
+            provider = await keeper_of(services, request, caller)
+            if provider is not None:
+                return await forward_to_keeper(
+                    services, request, caller, provider, request_id, await self._body(request)
+                )
+            if services.responses.stores:
+                return None
+            return await unknown(caller, request_id) or stored_objects(request_id, request)
+
+        async def unknown(caller: Caller, request_id: str) -> web.StreamResponse | None:
+            provider = await find_keeper(services, request, caller)
+            if provider is None:
+                return None
+            return await forward_to_keeper(services, request, caller, provider, request_id, await self._body(request))
+
+        return await respond(services, request, make, elsewhere=elsewhere, unknown=unknown)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations`: create a conversation, with items and metadata."""
@@ -68,7 +113,13 @@ class ConversationEndpoints:
                     raise
             return json_dumps(Conversation([root]).as_json())
 
-        return await respond(self._services, request, make)
+        async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
+            keeper = keeper_of_new(self._services)
+            if keeper is not None:
+                return await create_at(self._services, request, caller, keeper, request_id, await self._body(request))
+            return None if self._services.responses.stores else stored_objects(request_id, request)
+
+        return await respond(self._services, request, make, elsewhere=elsewhere)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}`: return a conversation, without its items."""
@@ -76,7 +127,7 @@ class ConversationEndpoints:
         async def make(owner: str, _: str) -> bytes:
             return json_dumps((await self._stored.history.head(owner, await self._members(owner, request))).as_json())
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def update(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}`: replace the metadata."""
@@ -89,7 +140,7 @@ class ConversationEndpoints:
             head.metadata = payload.get("metadata") or {}
             return json_dumps(head.as_json())
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}`: delete a conversation. Its responses stay, as in the API."""
@@ -100,7 +151,7 @@ class ConversationEndpoints:
                 raise conversation_not_found(node_id)
             return json_dumps(deleted_conversation(node_id))
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def list_items(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items`: return a page of the items."""
@@ -111,7 +162,7 @@ class ConversationEndpoints:
             async with self._stored.history.reading(owner, items.size):
                 return json_dumps(await items.page(page))
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def add_items(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}/items`: add items, and return these."""
@@ -133,7 +184,7 @@ class ConversationEndpoints:
             shown = shown_input(change)
             return json_dumps(page_from(shown, len(shown)))
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def get_item(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items/{item_id}`: return an item."""
@@ -141,7 +192,7 @@ class ConversationEndpoints:
         async def make(owner: str, _: str) -> bytes:
             return json_dumps(await self._item(owner, await self._members(owner, request), request))
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def delete_item(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}/items/{item_id}`: delete an item, and return the conversation."""
@@ -153,7 +204,7 @@ class ConversationEndpoints:
             await self._stored.change(deleted_item(owner, head, *self._change(request_id, Change.DELETED), item_id))
             return json_dumps(head.as_json())
 
-        return await respond(self._services, request, make)
+        return await self._respond(request, make)
 
     async def _members(self, owner: str, request: web.Request, *, changes: bool = False) -> list[Outline]:
         """Return the members of a conversation that is to be read, or with `changes` to be changed."""
@@ -189,7 +240,10 @@ class ConversationEndpoints:
             raise
 
     async def _body(self, request: web.Request) -> bytes:
-        return await self._services.bodies.read(request)
+        """Return the body, also if it was read before: here first, and then at an upstream."""
+        if (body := request.get(_BODY)) is None:
+            body = request[_BODY] = await self._services.bodies.read(request)
+        return body
 
     def _payload(self, body: bytes) -> Json:
         return parse_body(body, self._limits()) if body else {}

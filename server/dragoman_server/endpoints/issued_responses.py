@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
+from dragoman.aio import UpstreamResponse
 from dragoman.gateway import STORED_DIALECT, ReplyOptions, forward
 from dragoman.threads import is_response_id, response_not_found
 from dragoman_server.config.provider import Provider
@@ -57,6 +59,27 @@ async def forward_to_issuer(
 
     `what` follows the id in the path, such as `/cancel`.
     """
+    response_id = request.match_info["id"]
+    book = partial(book_end, services, caller.owner, response_id)
+    watch = partial(WatchedEnd, owner=caller.owner, book=book, limit=services.config.server.limits.sse_frame)
+    path = f"responses/{response_id}{what}"
+    return await forward_about(services, request, caller, provider, request_id, path, watch=watch)
+
+
+async def forward_about(
+    services: Services,
+    request: web.Request,
+    caller: Caller,
+    provider: Provider,
+    request_id: str,
+    path: str,
+    body: bytes = b"",
+    watch: Callable[[UpstreamResponse], UpstreamResponse] | None = None,
+) -> web.StreamResponse:
+    """Send a request about what a provider stores to a path there, and return the response. Raises DragomanError.
+
+    `watch` returns the response that is read in place of the provider's.
+    """
     loaded = services.loaded
     server = loaded.config.server
     scope = RequestScope(services, Receipt(request_id, STORED_DIALECT, int(services.now())))  # no receipt is filed
@@ -74,12 +97,12 @@ async def forward_to_issuer(
             own_key=provider.own_key,
         ),
     )
-    path = f"responses/{request.match_info['id']}{what}"
     headers = services.upstream_requests.headers_about(provider, request.headers)
+    if body:
+        headers["content-type"] = "application/json"
     stream = request.query.get("stream", "").lower() not in _NOT_STREAMED
     url = provider.endpoint(path, request.rel_url.raw_query_string)
-    call = request_to(provider, url, headers, b"", stream, server.timeouts, request.method)
+    call = request_to(provider, url, headers, body, stream, server.timeouts, request.method)
     async with services.upstream.opened(call, request) as (answer, timers):
-        book = partial(book_end, services, caller.owner, request.match_info["id"])
-        watched = WatchedEnd(answer, caller.owner, book, server.limits.sse_frame)
+        watched = watch(answer) if watch is not None else answer
         return (await ForwardedReply(scope).send(request, watched, timers)).response

@@ -25,18 +25,8 @@ in a slash.
 """
 _CONVERSATION: Final = "/v1/conversations/{id}"
 _ITEM: Final = f"{_CONVERSATION}/items/{{item_id}}"
-CONVERSATIONS: Final[tuple[Row, ...]] = (
-    ("POST", "/v1/conversations", "conversations:ConversationEndpoints.create"),
-    ("GET", _CONVERSATION, "conversations:ConversationEndpoints.get"),
-    ("POST", _CONVERSATION, "conversations:ConversationEndpoints.update"),
-    ("DELETE", _CONVERSATION, "conversations:ConversationEndpoints.delete"),
-    ("GET", f"{_CONVERSATION}/items", "conversations:ConversationEndpoints.list_items"),
-    ("POST", f"{_CONVERSATION}/items", "conversations:ConversationEndpoints.add_items"),
-    ("GET", _ITEM, "conversations:ConversationEndpoints.get_item"),
-    ("DELETE", _ITEM, "conversations:ConversationEndpoints.delete_item"),
-    ("GET", "/v1/dragoman/conversations/{id}/tree", "conversation_tree:ConversationTree.get"),
-)
-"""The endpoints of a gateway that stores responses."""
+TREE: Final[Row] = ("GET", "/v1/dragoman/conversations/{id}/tree", "conversation_tree:ConversationTree.get")
+"""An endpoint of a gateway that stores responses."""
 COUNT_PATHS: Final = tuple(count.path for client, count in COUNT_ENDPOINTS.items() if client in CLIENT_DIALECTS)
 """The paths of the endpoints that count tokens."""
 TABLE: Final[tuple[Row, ...]] = (
@@ -47,6 +37,14 @@ TABLE: Final[tuple[Row, ...]] = (
     ("POST", "/v1/responses/{id}/cancel", "stored_responses:ResponsesEndpoints.cancel"),
     ("GET", "/v1/responses/{id}/input_items", "stored_responses:ResponsesEndpoints.input_items"),
     ("*", "/v1/responses/{rest:.+}", "not_implemented:NotImplementedEndpoints.get"),
+    ("POST", "/v1/conversations", "conversations:ConversationEndpoints.create"),
+    ("GET", _CONVERSATION, "conversations:ConversationEndpoints.get"),
+    ("POST", _CONVERSATION, "conversations:ConversationEndpoints.update"),
+    ("DELETE", _CONVERSATION, "conversations:ConversationEndpoints.delete"),
+    ("GET", f"{_CONVERSATION}/items", "conversations:ConversationEndpoints.list_items"),
+    ("POST", f"{_CONVERSATION}/items", "conversations:ConversationEndpoints.add_items"),
+    ("GET", _ITEM, "conversations:ConversationEndpoints.get_item"),
+    ("DELETE", _ITEM, "conversations:ConversationEndpoints.delete_item"),
     ("*", "/v1/conversations", "not_implemented:NotImplementedEndpoints.get"),
     ("*", "/v1/conversations/{rest:.+}", "not_implemented:NotImplementedEndpoints.get"),
     ("GET", STORED_DIALECT.path, "websocket.endpoint:ResponsesWebSocket.get"),
@@ -102,7 +100,7 @@ def add_paths(app: web.Application, prefix: str, gateway: Gateway) -> LazyEndpoi
     for path, endpoint in {**_streams(gateway), **gateway.forwarded}.items():
         add("POST", path, endpoint)
     lazy = LazyEndpoints(gateway)
-    for methods, path, name in (*(CONVERSATIONS if gateway.services.responses.stores else ()), *TABLE):
+    for methods, path, name in (*((TREE,) if gateway.services.responses.stores else ()), *TABLE):
         add(methods, path, lazy.endpoint(name))
     add("GET HEAD", "/health", gateway.health)
     return lazy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from dragoman import ClientRequestError
+from dragoman import ClientRequestError, DragomanError
 from dragoman.errors import LimitExceeded
-from dragoman.gateway import StoredReply
-from dragoman.threads import StoredRequest, check_outputs, references, with_history
+from dragoman.gateway import STORED_DIALECT, StoredReply
+from dragoman.threads import StoredRequest, check_outputs, is_conversation, references, with_history
 from dragoman.wire import Json, json_dumps
 from dragoman_server.draft import Draft, StoredTurn
 from dragoman_server.proxy.auth import owner_of
@@ -15,6 +15,7 @@ from dragoman_server.proxy.item_references import with_stored_items
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_keys import CONTINUED
 from dragoman_server.proxy.stored_responses import StoredResponses
+from dragoman_server.routing.response_issuers import ContinuedObject, continued_by
 from dragoman_server.scope import RequestScope
 
 
@@ -23,8 +24,13 @@ async def stored(scope: RequestScope, draft: Draft) -> Draft:
 
     It has the conversation already if it is continued on a connection (`CONTINUED`).
     """
-    responses = scope.services.responses.stored
-    if responses is not None and responses.serves(scope.receipt.client, draft.target):
+    responses, client = scope.services.responses.stored, scope.receipt.client
+    if responses is None:
+        return draft
+    if not responses.serves(client, draft.target):
+        if client is STORED_DIALECT and (continued := continued_by(draft.payload)) is not None:
+            await _check_kept_there(scope, draft, responses, continued)
+    else:
         await _add_items(scope, draft, responses)
         size, owner, limit = len(draft.body), scope.receipt.owner, draft.loaded.config.server.limits.request_body
         request = await compute(size, partial(StoredRequest.read, draft.payload), owner, draft.request)
@@ -38,6 +44,28 @@ async def stored(scope: RequestScope, draft: Draft) -> Draft:
         if request is not None:
             await _continue(scope, draft, responses, request, is_background=is_background)
     return draft
+
+
+async def _check_kept_there(
+    scope: RequestScope, draft: Draft, responses: StoredResponses, continued: ContinuedObject
+) -> None:
+    """Raise ClientRequestError if what a request continues is stored here, but its provider has only its own."""
+    receipt, field = scope.receipt, continued.field
+    if CONTINUED in draft.request or scope.services.routing.issuers.find(receipt.owner, continued.id) is not None:
+        return
+    owner = owner_of(receipt.owner, receipt.key)
+    read = responses.members if is_conversation(continued.id) else responses.path
+    try:
+        known = await read(owner, continued.id)
+    except DragomanError:
+        return  # the store does not answer, and the provider may have it
+    if known:
+        provider = draft.target.provider.name
+        setting = f'providers.{provider}.state = "gateway"'
+        message = (
+            f"is stored by this gateway, but the provider {provider} continues only what it has stored: set {setting}"
+        )
+        raise ClientRequestError((field,), message)
 
 
 async def _add_items(scope: RequestScope, draft: Draft, responses: StoredResponses) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from dragoman_server.endpoints import model_list
-from dragoman_server.endpoints.paths import CONVERSATIONS, TABLE, LazyEndpoints
+from dragoman_server.endpoints.paths import TABLE, TREE, LazyEndpoints
 
 
 class _Endpoints:
@@ -40,7 +40,7 @@ async def test_the_endpoints_are_created_once_at_the_first_request(monkeypatch: 
     assert len(created) == 1
 
 
-@pytest.mark.parametrize("name", sorted({name for _, _, name in (*CONVERSATIONS, *TABLE)}))
+@pytest.mark.parametrize("name", sorted({name for _, _, name in (TREE, *TABLE)}))
 def test_each_endpoint_of_the_table_exists(name: str) -> None:
     owner, _, method = name.rpartition(".")
     assert inspect.iscoroutinefunction(getattr(LazyEndpoints(Mock()).get(owner), method))
