@@ -44,6 +44,7 @@ return found
 _ADVICE_BY_CODE = {
     "MISCONF": "Redis cannot write its own file: make room on its disk, and read its log",
     "BUSY": "Redis runs a long script of another client",
+    "WRONGTYPE": "another program uses keys of these names: give Dragoman a database of its own",
     "NOREPLICAS": "Redis waits for its replicas (min-replicas-to-write)",
 }
 """Advice by the first word of the error."""

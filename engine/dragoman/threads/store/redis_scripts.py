@@ -10,6 +10,7 @@ All keys have the hash tag of KEYS[1], so that they are in one slot of a cluster
     …:owned:OWNER  zset    the same for one owner
     …:trees        hash    the bytes of each conversation
     …:owners       hash    the bytes of each owner
+    …:written      string  nothing; it is written to find out if that works
     …:totals       hash    responses, bytes, and the number of the last response
 
 TREE is the length of the owner, a colon, the owner, and the id of the root. Lua's numbers are doubles: all amounts stay
@@ -204,7 +205,12 @@ local removed = 0
 for _, tree in ipairs(redis.call('ZRANGEBYSCORE', K .. ':expiry', '-inf', text(now), 'LIMIT', 0, tonumber(ARGV[4]))) do
   removed = removed + remove_tree(tree)
 end
+redis.call('SET', K .. ':written', '1', 'PX', 60000)
 return removed
 """
 )
-"""ARGV: now, nothing, nothing, most conversations. Returns the number of their responses."""
+"""ARGV: now, nothing, nothing, most conversations. Returns the number of their responses.
+
+It always writes something, at its end: where only reading works, the store must not appear to answer. A Redis without
+room for more still removes what has expired.
+"""

@@ -67,6 +67,8 @@ class SqliteThread:
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened: os.stat_result | None = None
+        """The file that is open; None in memory."""
 
     async def open(self) -> None:
         """Open the file and start the thread. Raises StoreError."""
@@ -111,11 +113,12 @@ class SqliteThread:
             why = f"the directory {os.path.dirname(self._path)} does not exist: create it" if missing else advice(error)
             raise StoreError(f"{self._path} cannot be opened: {why}") from None
         try:
+            self._opened = os.stat(self._path) if self._path != IN_MEMORY else None
             _use_log(db)
             for setting in self._settings:
                 db.execute(f"PRAGMA {setting}")
             self._migrate(db)
-        except (StoreError, sqlite3.Error) as error:
+        except (StoreError, OSError, sqlite3.Error) as error:
             db.close()
             if isinstance(error, StoreError):
                 raise
@@ -165,6 +168,7 @@ class SqliteThread:
 
     def _commit(self, db: sqlite3.Connection, batch: list[_Work]) -> None:
         try:
+            self._check_file()
             db.execute("BEGIN IMMEDIATE")
             for item in batch:
                 if not item.future.cancelled():
@@ -178,6 +182,17 @@ class SqliteThread:
                 db.execute("ROLLBACK")
             for item in batch:
                 item.error = StoreError(f"{self._path}: {advice(error)}")
+
+    def _check_file(self) -> None:
+        """Raise FileNotFoundError if the path has another file, or none: what is written would be lost."""
+        if self._opened is None:
+            return
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(self._path), self._opened):
+                return
+        raise FileNotFoundError(
+            "the file was deleted or replaced while it was open: restart the gateway to use another"
+        )
 
 
 def advice(error: Exception) -> str:

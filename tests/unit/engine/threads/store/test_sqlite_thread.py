@@ -85,3 +85,21 @@ async def test_an_error_in_a_transaction_undoes_all_of_it(tmp_path: Path) -> Non
         await thread.run(wrong)
     assert await thread.run(lambda db: db.execute("SELECT * FROM a").fetchall()) == []
     await thread.close()
+
+
+@pytest.mark.parametrize("kind", ["deleted", "replaced"])
+async def test_a_file_that_was_deleted_or_replaced_is_an_error(kind: str, tmp_path: Path) -> None:
+    """Rows written to it would be lost, though SQLite reports that they were committed."""
+    path = tmp_path / "x.db"
+    thread = sqlite_thread.SqliteThread(str(path), ("CREATE TABLE a (x)",))
+    await thread.open()
+    await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    path.rename(tmp_path / "away.db")
+    if kind == "replaced":
+        path.write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open: restart the gateway"):
+            await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    (tmp_path / "away.db").rename(path)
+    await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    await thread.close()

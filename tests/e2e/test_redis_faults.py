@@ -1,0 +1,167 @@
+"""A Redis that answers with errors: what needs no store is served, the log names the cure, and all goes on after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.dialects import Dialect
+from dragoman.threads import RedisStore, StoreError
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.redis import RedisAccountStore
+from dragoman_server.config.state_options import StateOptions
+from support.gateways import Gate, config_for, gate
+from support.named_keys import made
+from support.redis_server import RedisServer, redis_server
+from support.samples import dump, reply
+from support.sockets import ScriptedServer, answer
+from support.waiting import until_true
+
+Act = Callable[[Any], Awaitable[object]]
+
+
+@dataclass
+class Scene:
+    """A gateway whose keys, limits and responses are in one Redis, and a connection of an operator."""
+
+    entrance: Gate
+    client: Any
+    headers: dict[str, str]
+
+    async def chat(self) -> int:
+        async with self.entrance.post(Dialect.CHAT, headers=self.headers) as response:
+            await response.read()
+            return int(response.status)
+
+    async def stored(self, **fields: Any) -> tuple[int, Any]:
+        """Status of a request of the Responses API, and whether its response was stored."""
+        body = {"model": "m", "input": "Hi", **fields}
+        async with self.entrance.post(Dialect.RESPONSES, body, headers=self.headers) as response:
+            return int(response.status), (await response.json()).get("store")
+
+    async def warnings(self) -> list[str]:
+        async with self.entrance.session.get(f"{self.entrance.url}/ready") as response:
+            assert response.status == 200
+            found: list[str] = (await response.json())["warnings"]
+            return found
+
+    async def warns(self, *expected: str) -> None:
+        async def same() -> bool:
+            return set(await self.warnings()) == set(expected)
+
+        await until_true(same, 30)
+
+
+@asynccontextmanager
+async def scene(redis: RedisServer) -> AsyncIterator[Scene]:
+    key, record = made("alice", daily_tokens=10**9)
+    options = StoreOptions("redis", url=redis.url, timeout=5.0, refresh=0.02)
+    store = RedisAccountStore(options)
+    await store.open()
+    await store.put_key(record)
+    try:
+        async with ScriptedServer(answer(200, dump(reply(Dialect.CHAT)))) as server:
+            state = StateOptions(kind="redis", url=redis.url, timeout=5.0)
+            config = replace(config_for(server.url, Dialect.CHAT), store=options, state=state)
+            async with gate(config) as entrance, store.connection.call() as client:
+                yield Scene(entrance, client, {"authorization": f"Bearer {key}"})
+    finally:
+        await store.close()
+
+
+async def test_emptied_script_caches_are_filled_again() -> None:
+    with redis_server() as redis:
+        async with scene(redis) as it:
+            for _ in range(5):
+                assert (await it.chat(), await it.stored()) == (200, (200, True))
+                await it.client.script_flush()
+            await it.warns()
+
+
+def commands(*lines: str) -> Act:
+    async def act(client: Any) -> None:
+        for line in lines:
+            await client.execute_command(*line.split())
+
+    return act
+
+
+FAULTS: dict[str, tuple[Act, Act, str]] = {
+    "replica": (
+        commands("REPLICAOF 127.0.0.1 1"),
+        commands("REPLICAOF NO ONE"),
+        "it is a replica, which cannot be written: name the primary in state.url",
+    ),
+    "replica-without-primary": (
+        commands("CONFIG SET replica-serve-stale-data no", "REPLICAOF 127.0.0.1 1"),
+        commands("REPLICAOF NO ONE"),
+        "it is a replica whose primary is down: name the primary in state.url",
+    ),
+    "no-room": (
+        commands("CONFIG SET maxmemory 1"),
+        commands("CONFIG SET maxmemory 0"),
+        "Redis has reached its maxmemory: raise it, or store less",
+    ),
+    "no-replicas": (
+        commands("CONFIG SET min-replicas-to-write 1"),
+        commands("CONFIG SET min-replicas-to-write 0"),
+        "Redis waits for its replicas",
+    ),
+    "no-permission": (
+        commands("ACL SETUSER default -@scripting"),
+        commands("ACL SETUSER default +@all"),
+        "let this user run scripts and all commands on its keys",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_requests_are_served_and_the_log_names_the_cure(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    inflict, cure, advice = FAULTS[kind]
+    with redis_server() as redis:
+        async with scene(redis) as it:
+            assert (await it.chat(), await it.stored()) == (200, (200, True))
+            await inflict(it.client)
+            for _ in range(5):
+                assert (await it.chat(), await it.stored()) == (200, (200, False))
+            assert "state_unavailable" in await it.warnings()
+            assert any(re.search(advice, record.getMessage()) for record in caplog.records)
+            # It must not appear to answer as long as it cannot be written.
+            probed = RedisStore(redis.url)
+            await probed.open()
+            with pytest.raises(StoreError):
+                await probed.expire()
+            await cure(it.client)
+            await it.warns(*(["store_lost"] if "store_lost" in await it.warnings() else []))
+            assert await it.stored() == (200, True)
+            assert await probed.expire() == 0
+            await probed.close()
+
+
+async def test_a_redis_that_cannot_write_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with redis_server(options=("--dir", str(folder))) as redis:
+        async with scene(redis) as it:
+            assert await it.stored() == (200, True)
+            await it.client.config_set("save", "3600 1")
+            folder.rmdir()
+            await it.client.bgsave()
+
+            async def fails() -> bool:
+                return bool((await it.client.info("persistence"))["rdb_last_bgsave_status"] == "err")
+
+            await until_true(fails, 30)
+            for _ in range(3):
+                assert (await it.chat(), await it.stored()) == (200, (200, False))
+            assert any("Redis cannot write its own file" in record.getMessage() for record in caplog.records)
+            folder.mkdir()
+            await it.client.config_set("save", "")
+            await it.warns()
+            assert await it.stored() == (200, True)
