@@ -18,8 +18,8 @@ zstd: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else
 
 
 def packed_br(data: bytes) -> bytes:
-    """Return one stream of br."""
-    packed: bytes = brotli.compress(data)
+    """Return one stream of br, in the quality in which servers pack replies."""
+    packed: bytes = brotli.compress(data, quality=5)
     return packed
 
 
