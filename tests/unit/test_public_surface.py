@@ -430,7 +430,7 @@ def test_every_module_imports_alone() -> None:
     The first stage has some of the modules; a cycle would show in `test_layers.py` too.
     """
     every = {package: [name for name, _ in modules(package) if not name.endswith("__main__")] for package in PACKAGES}
-    names = {package: [*some(each, 60)] for package, each in every.items()}
+    names = {package: [*some(each, 15)] for package, each in every.items()}
     code = f"""
 import aiohttp.web, importlib, os, sys
 for package, names in {names!r}.items():
