@@ -11,7 +11,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,11 +99,11 @@ def findings(path: Path) -> Iterator[Finding]:
     source = path.read_text("utf-8")
     if not _may_have(source):
         return
-    tree = ast.parse(source)
-    for line, name in sorted(_identifiers(tree)):
+    nodes = list(ast.walk(ast.parse(source)))
+    for line, name in sorted(_identifiers(nodes)):
         if banned := sorted({part.lower() for part in _PARTS.findall(name)} & BANNED_PARTS):
             yield Finding(path, line, f"identifier {name}: {', '.join(banned)}")
-    for line, text in _docstrings(tree):
+    for line, text in _docstrings(nodes):
         if BANNED_OPENINGS.match(text):
             yield Finding(path, line, f"docstring opens with {text.split(maxsplit=3)[:3]}")
         yield from _prose(path, line, text, "docstring")
@@ -132,10 +132,10 @@ def _prose(path: Path, line: int, text: str, kind: str) -> Iterator[Finding]:
         yield Finding(path, line, "docstring is a question")
 
 
-def _identifiers(tree: ast.AST) -> set[tuple[int, str]]:
+def _identifiers(nodes: Sequence[ast.AST]) -> set[tuple[int, str]]:
     """Names that the file defines or binds, with their lines."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add((node.lineno, node.name))
         elif isinstance(node, ast.arg):
@@ -147,9 +147,9 @@ def _identifiers(tree: ast.AST) -> set[tuple[int, str]]:
     return found
 
 
-def _docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _docstrings(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Docstrings of the module, its classes, functions and variables: each string that is a statement."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
