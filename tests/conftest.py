@@ -55,6 +55,9 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 M_MMAP_THRESHOLD, LARGE = -3, 1 << 18
+COLLECTING = (100_000, 50, 1000)
+"""Thresholds of the garbage collector while tests are collected: these are a million objects, and all stay."""
+_thresholds = gc.get_threshold()
 FAST = ("unit", "docs", "golden/test_requests.py")
 """Folders and files whose tests are fast, except for their properties."""
 
@@ -64,6 +67,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # else glibc keeps large blocks that were freed
         mallopt(M_MMAP_THRESHOLD, LARGE)
     settings.load_profile(stages.choose(config.getoption("markexpr")))
+    gc.set_threshold(*COLLECTING)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start three workers on two cores: a third of a test's time is spent waiting."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,9 +95,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector look at new objects only: those of the collection are a million, and all stay."""
+    """Let the collector look at new objects only."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_thresholds)
 
 
 @pytest.hookimpl(optionalhook=True)
