@@ -145,11 +145,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
     values = [stages.values_of(row._idlist, row.params) for row in short]
     if definition.get_closest_marker("turns"):
         first = {stages.turn(definition.path, len(short))} if short else set()
-        second = stages.sample(values) - first
+    elif definition.get_closest_marker(WHOLE):
+        first = set()
+    elif definition.get_closest_marker("few"):
+        first = stages.sample(values, stages.FEW)
     else:
-        long = bool(definition.get_closest_marker(WHOLE))
-        first = set() if long else stages.first_rows(values)
-        second = stages.second_rows([row.params for row in short], first)
+        first = stages.first_rows(values)
+    second = stages.second_rows([row.params for row in short], first)
     for number, row in enumerate(short):
         if number not in first:
             row.marks.append(pytest.mark.whole.mark)

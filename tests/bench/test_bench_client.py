@@ -226,6 +226,7 @@ async def loaded(plan: Plan) -> dict[str, Any]:
     return json.loads(json.dumps(result(load)))  # type: ignore[no-any-return]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_held_streams_are_measured_while_all_are_open(upstream: tuple[str, Simulator], dialect: str) -> None:
     url, simulator = upstream
@@ -242,6 +243,7 @@ async def test_held_streams_are_measured_while_all_are_open(upstream: tuple[str,
     assert (simulator.counts.cancelled, simulator.counts.finished) == (2, 10)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_streams_are_held_beside_one_that_comes_as_fast_as_it_is_read(
     upstream: tuple[str, Simulator], dialect: str
@@ -279,6 +281,7 @@ async def test_replies_follow_each_other(upstream: tuple[str, Simulator]) -> Non
     assert (whole["errors"], whole["replies"]) == ({}, simulator.counts.replies)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_counted_replies_are_all_in_the_window(upstream: tuple[str, Simulator], dialect: str) -> None:
     url, simulator = upstream
@@ -292,6 +295,7 @@ async def test_counted_replies_are_all_in_the_window(upstream: tuple[str, Simula
     assert simulator.counts.connections == 3 + 3  # the samples'
 
 
+@pytest.mark.whole
 async def test_a_mixed_day_has_leavers_retries_and_a_series(upstream: tuple[str, Simulator]) -> None:
     url, simulator = upstream
     mix = [(Script(40, 10).model, 0.8, True), ("bench-whole", 0.2, False)]

@@ -104,6 +104,7 @@ def test_what_cannot_translate_rides_in_the_upstreams_own_direction() -> None:
 # --- processes ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("name", "direction"),
     [("relay", ("chat", "chat")), ("floor", ("messages", "chat")), ("dragoman", ("chat", "messages"))],

@@ -87,6 +87,7 @@ async def in_this_process(self: Rig, plan: Plan) -> dict[str, Any]:
     return result(load)
 
 
+@pytest.mark.whole
 async def test_a_run_measures_in_rounds_and_compares_with_the_baseline_and_with_no_gateway() -> None:
     mine = Stub("mine", "translate", ALL - {ACROSS})
     gateways: list[Gateway] = [Direct(), Stub("aiohttp-pass"), mine, Stub("absent", why_missing="install it")]
@@ -185,6 +186,7 @@ async def test_a_failed_load_is_an_error_of_its_row_and_not_repeated(monkeypatch
     assert (calls, stub.starts, stub.stops) == (1, 1, 1)
 
 
+@pytest.mark.whole
 async def test_a_gateway_that_may_still_be_busy_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def measured(self: Subject, rig: Rig, scenario: Scenario) -> dict[str, Any]:
         return {}

@@ -24,6 +24,7 @@ async def play(scenario: Play) -> None:
     assert verdict.word == "holds", verdict.text
 
 
+@pytest.mark.whole
 async def test_no_descriptors() -> None:
     await play(descriptors.no_descriptors)
 
@@ -173,6 +174,7 @@ def test_what_killed_commands_left_is_deleted(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted((used, other))
 
 
+@pytest.mark.whole
 def test_a_command_that_is_terminated_deletes_its_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dragoman_proof", "chaos", "clock-jumps"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

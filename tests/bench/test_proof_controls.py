@@ -54,6 +54,7 @@ def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path, text: str) ->
         Edit("file.py", "ON = True", "ON = False").apply(tmp_path)
 
 
+@pytest.mark.whole
 def test_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control is proven only if its test passes with it and fails without it."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugins take most of the time of six processes

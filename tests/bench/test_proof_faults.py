@@ -24,6 +24,7 @@ DIRECTIONS = [(client, upstream) for client in CLIENT_DIALECTS for upstream in D
 EACH = pytest.mark.parametrize(("client", "upstream"), DIRECTIONS, ids=[f"{c}-{u}" for c, u in DIRECTIONS])
 
 
+@pytest.mark.few
 @EACH
 async def test_a_sample_of_the_faults_finds_nothing(client: Dialect, upstream: Dialect) -> None:
     """Whatever happens to a stream, and wherever, no client takes what it got for a whole reply."""
@@ -33,6 +34,7 @@ async def test_a_sample_of_the_faults_finds_nothing(client: Dialect, upstream: D
     assert totals.cases == 120
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(("way", "count"), [(SOCKET, 120), (FOLLOWED, 60)])
 @pytest.mark.parametrize("upstream", list(Dialect))
 async def test_a_sample_of_the_faults_of_other_ways_finds_nothing(upstream: Dialect, way: str, count: int) -> None:

@@ -42,6 +42,7 @@ def _replay(name: str, inputs: list[bytes]) -> None:
             raise
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", _KEPT)
 def test_a_sample_of_what_is_kept_breaks_no_promise(name: str) -> None:
     inputs = corpus.kept(name)
@@ -56,6 +57,7 @@ def test_what_is_kept_breaks_no_promise(name: str) -> None:
     _replay(name, list(some_of(inputs, _SECOND)) if is_second() else inputs)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", MODULES)
 def test_seeds_break_no_promise_and_mutations_change_them(name: str) -> None:
     target = load(name)

@@ -321,6 +321,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
 async def test_a_request_is_that_of_the_vendors_client(cloud: Cloud, stream: bool) -> None:

@@ -35,6 +35,7 @@ def _param(case: Case, *way: str) -> Any:
     return pytest.param(case, client, upstream, mode, id=f"{report}{case.name}-{client}-over-{upstream}-{mode}")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("case", "client", "upstream", "mode"), [_param(*cell) for cell in cells()])
 async def test_cell(
     live: Served, speakers: dict[str, Speaker], case: Case, client: str, upstream: str, mode: str

@@ -137,6 +137,7 @@ async def loop(client: str, url: str, *, stream: bool) -> list[Any]:
     return messages[:-1]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("profile", ["gemini", "compatible"])
 @pytest.mark.parametrize("gemini", [Gemini(), Gemini("vertex"), Gemini(trailing=True)], ids=["g", "vertex", "trailing"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -208,6 +208,7 @@ async def test_a_prefill_is_the_clients_own_affair(live: dict[str, Served]) -> N
     assert "prefill" in error["message"]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "recorded", [r for r in RECORDED if not ends_on_assistant(r)], ids=lambda recorded: recorded.name
 )
@@ -224,6 +225,7 @@ async def test_all_ways_state_the_same(live: dict[str, Served], recorded: Record
         assert [kind for kind in other.order if kind != "reasoning"] == first.order
 
 
+@pytest.mark.few
 @by_name
 async def test_translating_again_makes_the_same_bytes(live: dict[str, Served], recorded: Recorded) -> None:
     """T-81: upstream caches live on equal prefixes, so nothing random or timed may get into a request."""

@@ -170,6 +170,7 @@ def span(body: bytes, key: str) -> tuple[int, int]:
     return body.index(b'"%b":[' % key.encode()), len(body) - len(tail) - 1
 
 
+@pytest.mark.turns
 @every
 def test_a_long_session_is_carried_whole(client: str, upstream: str, profile: str | None) -> None:
     """One test, as playing a session takes its time; what it asserts is reported below."""

@@ -290,6 +290,7 @@ async def run(case: Case) -> tuple[dict[Sample, float], dict[Sample, float]]:
             return before, await page(entrance)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", CASES)
 async def test_what_fires(name: str, tmp_path: Path) -> None:
     case = CASES[name]

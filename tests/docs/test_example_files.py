@@ -170,6 +170,7 @@ def langchain_python() -> str:
     return str(prefix / "bin/python")
 
 
+@pytest.mark.whole
 async def test_langchain() -> None:
     interpreter = langchain_python()
     async with command("serve", "--simulate", "--port", "0") as running:

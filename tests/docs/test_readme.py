@@ -133,6 +133,7 @@ def _lines_of(picture: str) -> list[str]:
     return [rows.get(row, "") for row in range(max(rows) + 1)]
 
 
+@pytest.mark.whole
 def test_the_picture_shows_what_the_demo_prints() -> None:
     lines = demo_picture.scene()
     plain = [demo_picture.plain(line) for line in lines]

@@ -205,6 +205,7 @@ async def begin(up: Up, url: str, text: str, *, stream: bool) -> tuple[str, list
         return data_of(seen[0])["response"]["id"], seen
 
 
+@pytest.mark.whole
 @KINDS
 async def test_another_process_goes_on_with_runs_in_the_background(kind: str, tmp_path: Path) -> None:
     async with upstream(kind, tmp_path) as up, up.gateway() as (other, there):
@@ -389,6 +390,7 @@ async def passes_on(up: Up) -> None:
         assert len(up.rows()) == 3
 
 
+@pytest.mark.whole
 @KINDS
 async def test_a_connection_that_breaks_is_attached_again_by_the_same_process(kind: str, tmp_path: Path) -> None:
     async with upstream(kind, tmp_path) as up, up.gateway() as (_, here):
@@ -425,6 +427,7 @@ async def test_a_connection_that_breaks_is_attached_again_by_the_same_process(ki
         assert [row["ended"] for row in up.rows()] == ["completed"] * 2
 
 
+@pytest.mark.whole
 async def test_a_run_outlives_two_processes(tmp_path: Path) -> None:
     async with upstream("redis", tmp_path) as up, up.gateway() as (last, there):
         async with up.gateway() as (first, here):
@@ -463,6 +466,7 @@ async def test_a_cancel_reaches_the_upstream(killed: bool, tmp_path: Path) -> No
         assert up.posts == {"cancelled": 1}
 
 
+@pytest.mark.whole
 async def test_a_run_that_the_upstream_does_not_know_has_failed(tmp_path: Path) -> None:
     async with upstream("sqlite", tmp_path) as up, up.gateway() as (_, there):
         async with up.gateway() as (killed, here):

@@ -318,7 +318,7 @@ async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, 
     assert sorted(row["model"] for row in rows) == sorted(body["model"] for body in bodies)
 
 
-@pytest.mark.turns
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 async def test_a_killed_worker_loses_no_exchange_and_leaves_whole_rows(tmp_path: Path, kind: str) -> None:
     upstream, options = CountingUpstream(), UsageOptions(kind, str(tmp_path / "usage"))

@@ -281,6 +281,7 @@ async def test_no_canary_is_in_any_sink(
     assert sum(REPLY in text for text in setting.replies.values()) > exchanges / 3, "the canaries were not used"
 
 
+@pytest.mark.whole
 async def test_texts_are_in_captures_alone_and_keys_are_nowhere(tmp_path: Path) -> None:
     async with running(tmp_path, texts=True, log_format="text") as setting:
         await use(setting)

@@ -105,6 +105,7 @@ def cases() -> list[tuple[str, bool]]:
     return [*((model, True) for model in STREAMED), *((model, False) for model in WHOLE)]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("client", "upstream"), WAYS, ids=lambda dialect: str(dialect))
 async def test_a_replay_is_byte_for_byte_what_the_client_got(
     client: Dialect, upstream: Dialect, tmp_path: Path
@@ -123,6 +124,7 @@ async def test_a_replay_is_byte_for_byte_what_the_client_got(
             assert not capture.summary["truncated"]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("client", "upstream"), WAYS, ids=lambda dialect: str(dialect))
 async def test_a_capture_without_texts_is_valid_and_replays(client: Dialect, upstream: Dialect, tmp_path: Path) -> None:
     async with capturing(tmp_path, share=1.0) as entrance:

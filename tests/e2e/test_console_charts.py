@@ -47,6 +47,7 @@ LEFT = """chart => {
 """Press a key at once: a bin may leave between two calls of the browser."""
 
 
+@pytest.mark.whole
 async def test_values_are_shown_under_the_pointer_and_with_the_keys(browser: Any) -> None:
     async with gateway() as up:
         await send(up.url, Dialect.MESSAGES, "sim-text")
@@ -91,6 +92,7 @@ async def both(chart: Any) -> tuple[float, float]:
     return found[0], found[1]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("counts", "share", "expected"),
     [
@@ -109,6 +111,7 @@ async def test_quantiles_are_estimated_within_a_bucket(
     assert found == (None if expected is None else pytest.approx(expected, abs=0.01))
 
 
+@pytest.mark.whole
 async def test_axes_end_at_round_numbers_and_times_have_dates(browser: Any) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui", timezone_id="UTC") as shown:
         found = [await shown.evaluate(ROUND_UP, value) for value in (0, 0.0003, 0.11, 1, 2.1, 40, 99, 101)]

@@ -229,6 +229,7 @@ async def test_the_keyboard_and_a_narrow_window(browser: Any) -> None:
             assert wide <= 320, f"{view} needs {wide} px"
 
 
+@pytest.mark.whole
 async def test_tables_fit_a_phone(browser: Any) -> None:
     form: Any = {"viewport": {"width": 390, "height": 844}}
     async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui/#playground", **form) as shown:

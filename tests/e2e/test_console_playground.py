@@ -40,6 +40,7 @@ def request(client: Dialect, model: str, *, stream: bool, tool: bool) -> Any:
     return body | ({"tools": tools} if tool else {})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 async def test_the_reply_is_assembled(browser: Any, client: Dialect, stream: bool) -> None:
@@ -78,6 +79,7 @@ async def test_the_error_of_a_stream_is_the_end_of_the_reply(browser: Any) -> No
         assert await shown.get_by_role("region", name="The reply").locator("pre.text").count() == 1
 
 
+@pytest.mark.whole
 async def test_a_custom_tool_and_a_refusal_of_whole_replies(browser: Any) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         custom = {

@@ -25,6 +25,7 @@ KEY = "key-of-the-gateway"
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
 
+@pytest.mark.whole
 async def test_a_recording_is_counted_and_its_rows_are_marked(browser: Any) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await send(up.url, CHAT, "sim-text")
@@ -56,6 +57,7 @@ def message_of(text: str) -> str:
     raise AssertionError(f"no error in {text}")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 async def test_a_failed_row_has_the_words_that_the_client_got(browser: Any, client: Dialect) -> None:
     async with gateway(pace=0.0) as up, page(browser, f"{up.url}/ui") as shown:
@@ -95,6 +97,7 @@ async def fill(url: str, count: int) -> None:
                 assert response.status == 400
 
 
+@pytest.mark.whole
 async def test_older_rows_are_loaded_on_scroll(browser: Any) -> None:
     async with gateway() as up:
         await fill(up.url, 230)
@@ -117,6 +120,7 @@ async def test_older_rows_are_loaded_on_scroll(browser: Any) -> None:
             await shown.wait_for_selector("#live-count:has-text(', 11 shown')")
 
 
+@pytest.mark.whole
 async def test_the_receipts_of_a_store_follow_with_dates_and_hosts(browser: Any) -> None:
     stored = {
         "request_id": "req_of_another_host",
@@ -161,6 +165,7 @@ async def test_the_receipts_of_a_store_follow_with_dates_and_hosts(browser: Any)
             assert await shown.locator("th.host").is_visible()
 
 
+@pytest.mark.whole
 async def test_columns_without_a_value_are_hidden(browser: Any) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui") as shown:
         await send(up.url, CHAT, "messages/sim-text")
@@ -175,6 +180,7 @@ async def heads(shown: Any) -> list[str]:
     return [str(text) for text in await shown.locator("#exchanges th:visible").all_inner_texts()]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_on_a_phone_a_row_is_a_card(browser: Any, scheme: str) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui", color_scheme=scheme, **PHONE) as shown:
@@ -201,6 +207,7 @@ async def test_on_a_phone_a_row_is_a_card(browser: Any, scheme: str) -> None:
         assert await card.get_by_role("cell").count() == 5
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("keyed", [False, True])
 async def test_the_command_of_an_empty_table_works_when_pasted(browser: Any, keyed: bool) -> None:
     if shutil.which("curl") is None:
@@ -225,6 +232,7 @@ async def test_the_command_of_an_empty_table_works_when_pasted(browser: Any, key
         assert await shown.locator("#live-empty").is_hidden()
 
 
+@pytest.mark.whole
 async def test_what_runs_is_shown(browser: Any) -> None:
     async with gateway() as up, page(browser, f"{up.url}/ui") as shown, aiohttp.ClientSession() as session:
         async with session.get(f"{up.url}/ui/api/about") as response:

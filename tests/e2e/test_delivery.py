@@ -173,6 +173,7 @@ async def test_a_whole_reply_to_a_stream_request_is_streamed(client: Dialect, up
         assert judge(client, await entrance.stream(client)).text == TEXT
 
 
+@pytest.mark.turns
 async def test_300_concurrent_streams_stay_apart() -> None:
     simulator = strict_simulator(pace=0.001)
     async with served(simulator) as (url, _):

@@ -116,6 +116,7 @@ async def test_a_client_that_leaves_while_it_sends_its_body_is_no_defect(
     assert not server.requests
 
 
+@pytest.mark.turns
 @CANCELLING
 async def test_T74_many_abandoned_streams_leave_no_connection(cancelling: bool) -> None:
     simulator = strict_simulator(pace=0.005)
@@ -174,6 +175,7 @@ async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped(
         await until(lambda: not server.open)
 
 
+@pytest.mark.turns
 @CROSSING
 async def test_a_slow_client_gets_everything(client: Dialect, upstream: Dialect) -> None:
     """Paused, but never past the write timeout: nothing is lost, and the waiting is not the upstream's silence."""

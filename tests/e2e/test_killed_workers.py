@@ -182,7 +182,7 @@ async def kill_server(server: StoreServer, enough: asyncio.Event) -> None:
             await asyncio.wait_for(enough.wait(), random.uniform(0.3, 1.0))
 
 
-@pytest.mark.turns
+@pytest.mark.whole
 @pytest.mark.parametrize("both", [False, True], ids=["gateways", "gateways and server"])
 @pytest.mark.parametrize("kind", SHARED)
 async def test_no_response_in_a_server_that_was_reported_as_stored_is_lost(

@@ -124,7 +124,7 @@ def variety(rows: list[dict[str, Any]]) -> dict[tuple[str, str], set[str]]:
     return dict(found)
 
 
-@pytest.mark.turns
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 async def test_some_hundred_exchanges(tmp_path: Path, kind: str) -> None:
     calls = [*day(1, 360)]

@@ -50,6 +50,7 @@ def calls(client: Dialect, upstream: Dialect) -> list[Call]:
     return found
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("upstream", Dialect)
 @pytest.mark.parametrize("client", CLIENT_DIALECTS)
 async def test_parallel_requests_stay_below_a_budget(client: Dialect, upstream: Dialect, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ EXTRAS: dict[str, Callable[[Dialect], bytes]] = {
 }
 
 
+@pytest.mark.few
 @TRANSPORTS
 @pytest.mark.parametrize("extra", EXTRAS)
 async def test_no_client_gets_what_is_not_requested(transport: str, extra: str) -> None:

@@ -85,6 +85,7 @@ async def test_codex_keeps_its_own_catalogue_with_a_chatgpt_login() -> None:
         assert await names(entrance, {"chatgpt-account-id": "a"}, "?client_version=0.171.0") == ["gpt-5.5"]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("dialect", list(Dialect))
 async def test_the_sdks_list_what_a_base_url_serves(dialect: Dialect) -> None:
     async with served(strict_simulator()) as (upstream, _):

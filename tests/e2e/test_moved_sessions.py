@@ -54,6 +54,7 @@ async def entrance() -> AsyncIterator[tuple[Gate, web.Application]]:
             yield found, simulator
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("route", [FROM_GEMINI, TO_GEMINI], ids=["from_gemini", "to_gemini"])
 @pytest.mark.parametrize("client", ["chat", "messages", "responses"])

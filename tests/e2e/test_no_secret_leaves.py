@@ -117,6 +117,7 @@ def stated(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(form.format(record) for record in caplog.records)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("transport", ["raw", "aiohttp"])
 @pytest.mark.parametrize("client", DIALECTS, ids=str)
 @pytest.mark.parametrize("upstream", DIALECTS, ids=str)

@@ -237,6 +237,7 @@ async def counted(entrance: Gate, record: KeyRecord) -> int:
     return (await spent(entrance, record))["daily_cost"]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 async def test_every_form_books_what_the_upstream_states(report: Report, tmp_path: Path) -> None:
     rows, cost = await booked(report, FORMS, tmp_path)

@@ -8,6 +8,8 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from dragoman.dialects import Dialect
 from support.exposed import total
 from support.fleet import Crowd, Fleet, alive, fleet
@@ -126,6 +128,7 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_notif
             await stated("STOPPING=1")
 
 
+@pytest.mark.whole
 async def test_fewer_workers_serve_the_same_sockets(tmp_path: Path) -> None:
     """`--workers` is not given here: the file decides."""
     path = tmp_path / "config.toml"
@@ -141,6 +144,7 @@ async def test_fewer_workers_serve_the_same_sockets(tmp_path: Path) -> None:
         assert total(await up.metrics(), "dragoman_worker_up") == 1
 
 
+@pytest.mark.whole
 async def test_old_workers_have_their_time_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     begun: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(CHAT)[:4]), Stall()]
@@ -155,6 +159,7 @@ async def test_old_workers_have_their_time_and_no_more(tmp_path: Path) -> None:
     assert "shutting down" in error["message"]
 
 
+@pytest.mark.whole
 async def test_websockets_move_to_the_new_workers(tmp_path: Path) -> None:
     """An idle one is closed at once, a busy one after its turn; both connect again."""
     resume = asyncio.Event()

@@ -110,6 +110,7 @@ async def team(
             yield Team(entrance, server, opened, key, record)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("kind", STORES)
 async def test_parallel_requests_do_not_exceed_a_budget_of_cost(tmp_path: Path, kind: str) -> None:
     async with team(kind, tmp_path, CHAT, daily_cost=1.0) as up:
@@ -159,6 +160,7 @@ async def test_every_direction_and_store_reserves(
         assert await up.spent() == {"daily_cost": 10 * USED * 5 * UNITS // 1000}
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("kind", STORES)
 async def test_budgets_of_tokens_reserve_too(tmp_path: Path, kind: str) -> None:
     async with team(kind, tmp_path, CHAT, daily_tokens=1000) as up:

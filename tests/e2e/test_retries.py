@@ -482,6 +482,7 @@ async def test_streams_are_counted_until_they_end(attempts: int) -> None:
             await until(lambda: state.slots.taken == 0)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
     """Clients that leave at any time, queues, and upstreams that fail in all ways, some in the middle of a stream."""

@@ -64,6 +64,7 @@ class Calls:
         return result
 
 
+@pytest.mark.turns
 @UPSTREAMS
 @STREAM
 async def test_agents_with_a_conversations_session(upstream: Dialect, stream: bool) -> None:

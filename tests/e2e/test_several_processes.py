@@ -383,6 +383,7 @@ def test_each_row_has_a_check() -> None:
     assert [each.check for each in FEATURES] == list(CHECKS)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("setup", SETUPS)
 async def test_each_feature_works_as_the_page_states(setup: str, tmp_path: Path) -> None:
     async with started(setup, tmp_path) as gateway:

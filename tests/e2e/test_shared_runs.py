@@ -277,6 +277,7 @@ async def test_a_kill_loses_no_event_that_was_written(kind: str, tmp_path: Path)
         assert texts == sent[: len(texts)]
 
 
+@pytest.mark.whole
 async def test_a_process_that_stops_ends_its_runs_itself(tmp_path: Path) -> None:
     async with pair("redis", tmp_path) as up:
         polled, streamed = await up.create(0), await up.create(0, stream=True)
@@ -320,6 +321,7 @@ async def chat(
         yield response
 
 
+@pytest.mark.whole
 @KINDS
 async def test_a_stream_is_resumed_elsewhere(kind: str, tmp_path: Path) -> None:
     async with pair(kind, tmp_path) as up:
@@ -367,6 +369,7 @@ async def test_a_stream_is_resumed_elsewhere(kind: str, tmp_path: Path) -> None:
         assert up.upstream.left == 0
 
 
+@pytest.mark.whole
 @KINDS
 async def test_a_stream_whose_process_is_killed_never_looks_complete(kind: str, tmp_path: Path) -> None:
     async with pair(kind, tmp_path) as up:

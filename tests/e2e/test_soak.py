@@ -35,6 +35,7 @@ SCRIPTS = (
 )
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("upstream", list(Dialect))
 async def test_nothing_is_left_behind(upstream: Dialect) -> None:
     """Replies, errors, cut streams, bad requests, clients that leave before, in and behind a reply."""

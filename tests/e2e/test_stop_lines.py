@@ -109,6 +109,7 @@ async def test_a_second_signal_ends_open_requests_with_an_error(tmp_path: Path, 
     assert last_line(up) == "dragoman stopped: 4 requests ended by a second signal"
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_the_deadline_ends_open_requests_with_an_error(tmp_path: Path, workers: int) -> None:

@@ -162,6 +162,7 @@ async def test_a_tool_call_that_makes_no_progress_fails_though_the_upstream_ping
     assert result.pings > 0
 
 
+@pytest.mark.turns
 @CALLING
 async def test_a_slow_tool_call_that_makes_progress_is_no_stall(client: Dialect, upstream: Dialect) -> None:
     async with ScriptedServer(stream(tool_stream(upstream), pause=0.3)) as server:
@@ -187,6 +188,7 @@ async def test_a_finished_call_is_no_stall(client: Dialect, upstream: Dialect) -
     assert result.calls
 
 
+@pytest.mark.turns
 @DIRECTIONS
 async def test_T72_heartbeats_fill_the_silence_and_do_not_reset_idle(client: Dialect, upstream: Dialect) -> None:
     async with ScriptedServer(_begun(text_stream(upstream)[:4], Stall())) as server:

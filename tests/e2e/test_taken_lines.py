@@ -249,6 +249,7 @@ async def test_a_gateway_that_stops_ends_taken_streams_in_band_and_closes() -> N
         assert not lines.hijacked
 
 
+@pytest.mark.turns
 async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() -> None:
     """Nothing is left running, and nothing is waited for in vain."""
     frames = text_stream(CHAT)
@@ -273,6 +274,7 @@ async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() 
             writer.close()
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("taken", [True, False])
 async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_nothing_for_it(taken: bool) -> None:
     """After a mere close the kernel keeps what is unsent, megabytes, as long as the client stays connected."""

@@ -191,6 +191,7 @@ async def scene(kind: str, folder: Path, usage: str = "sqlite", pace: float = 0.
             yield found
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("kind", KINDS)
 async def test_each_way_to_an_end_books_it_once(kind: str, tmp_path: Path) -> None:
     async with scene(kind, tmp_path, "jsonl" if kind in ("memory", "redis") else "sqlite") as it:
@@ -242,6 +243,7 @@ async def test_each_way_to_an_end_books_it_once(kind: str, tmp_path: Path) -> No
         await it.booked(completed=3, abandoned=1, running=1)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("kind", KINDS)
 async def test_receipts_and_counters_have_the_counts_of_the_end(kind: str, tmp_path: Path) -> None:
     async with scene(kind, tmp_path, "jsonl" if kind in ("memory", "redis") else "sqlite") as it:
@@ -306,6 +308,7 @@ async def is_spent(it: Scene, tokens: int) -> bool:
     return await it.spent() == tokens
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(("kind", "usage"), [("sqlite", "jsonl"), ("redis", "sqlite"), ("postgresql", "postgresql")])
 async def test_an_end_is_booked_after_the_process_that_began_it_was_killed(
     kind: str, usage: str, tmp_path: Path

@@ -72,6 +72,7 @@ async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped() 
         await until(lambda: not opened.gateway.services.websockets)
 
 
+@pytest.mark.turns
 @EACH
 async def test_a_client_that_reads_slowly_gets_everything(upstream: Dialect) -> None:
     words = ["x" * 65536] * 64

@@ -162,6 +162,7 @@ async def test_what_keeps_it_from_starting_is_reported_once(tmp_path: Path) -> N
     assert "server.workers: expected" in running.stated
 
 
+@pytest.mark.whole
 async def test_where_the_system_does_not_spread_connections_they_share_one_socket() -> None:
     config = simulated_config()
     config = replace(config, server=replace(config.server, port=0, workers=2))

@@ -40,6 +40,7 @@ def formatted(items: list[Any] | None) -> list[str]:
     return [json.dumps(item) for item in items or []]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", ALL, ids=str)
 @given(data=st.data())
 def test_the_same_body_makes_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:
@@ -63,6 +64,7 @@ def grown(data: st.DataObject, row: Direction, profile: str | None) -> tuple[Con
     return conversation, [json.loads(each.body) for each in kept]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_a_longer_history_extends_the_translation_of_the_shorter_one(row: Direction, data: st.DataObject) -> None:
@@ -86,6 +88,7 @@ def test_a_longer_history_extends_the_translation_of_the_shorter_one(row: Direct
                 assert json.dumps(after.get(name)) == json.dumps(before.get(name))
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_what_is_not_the_history_does_not_depend_on_it(row: Direction, data: st.DataObject) -> None:

@@ -68,6 +68,7 @@ def attempt(row: Direction, raw: bytes, **options: Any) -> Translation | Failure
         return error.failure
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", ALL, ids=str)
 @given(data=st.data())
 def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data: st.DataObject) -> None:
@@ -96,6 +97,7 @@ def test_a_mutated_request_is_translated_or_refused_by_name(row: Direction, data
     json.dumps(envelope)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_where_losses_are_refused_the_refusal_names_the_field(row: Direction, data: st.DataObject) -> None:

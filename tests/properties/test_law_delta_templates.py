@@ -155,6 +155,7 @@ def run(row: Direction, pieces: list[bytes], *, parsed: bool, **options: Any) ->
     return out + machine.finish(), dict(translation.losses.counts), translation.context.usage
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_a_template_changes_nothing(row: Direction, data: st.DataObject) -> None:

@@ -194,6 +194,7 @@ def test_no_field_is_lost_silently(row: Direction) -> None:
     assert [key for key in keys_of(row) if is_silent(row, key, {})] == []
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_no_field_is_lost_silently_beside_another(row: Direction) -> None:
     values = VALUES[row.client.dialect]

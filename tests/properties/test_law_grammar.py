@@ -27,6 +27,7 @@ from support.mutations import frames_of, mutated_streams
 from support.strategies import splits
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_legal_streams_become_grammatical_streams_and_end_cleanly(row: Direction, data: st.DataObject) -> None:
@@ -39,6 +40,7 @@ def test_legal_streams_become_grammatical_streams_and_end_cleanly(row: Direction
     assert translation.context.failure is None
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_mutated_streams_become_grammatical_streams_or_end_in_an_error(row: Direction, data: st.DataObject) -> None:
@@ -53,6 +55,7 @@ def test_mutated_streams_become_grammatical_streams_or_end_in_an_error(row: Dire
     assert (translation.context.failure is None) is (result.error is None)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_a_cut_stream_never_ends_cleanly(row: Direction, data: st.DataObject) -> None:

@@ -89,6 +89,7 @@ def work(engine: Metered, direction: Any, body: bytes, **settings: Any) -> int:
     return engine.count(translate)[0]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("upstream", DIALECTS)

@@ -43,6 +43,7 @@ STATUSES = st.sampled_from((400, 401, 404, 413, 418, 429, 500, 529))
 HEADERS = {"retry-after": "2", "x-ratelimit-remaining-requests": "9", "anthropic-ratelimit-tokens-reset": "soon"}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", ALL, ids=str)
 @given(data=st.data())
 def test_a_mutated_reply_is_translated_or_refused(row: Direction, data: st.DataObject) -> None:

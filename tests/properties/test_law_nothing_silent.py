@@ -155,6 +155,7 @@ def test_nearly_all_constructs_are_translated(row: Direction) -> None:
     assert len(refused) <= (6 if row.upstream.dialect == "generate" else 3), refused
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_no_object_of_a_recorded_request_loses_an_unknown_key_silently(row: Direction) -> None:
     tried = 0

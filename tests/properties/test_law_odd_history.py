@@ -35,6 +35,7 @@ def refused(row: Direction, body: Json, **knobs: Any) -> str:
     return ""
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_an_old_item_reaches_the_model_or_has_a_row(row: Direction, place: str) -> None:
@@ -55,6 +56,7 @@ def test_an_old_item_reaches_the_model_or_has_a_row(row: Direction, place: str) 
         assert codes or not odd.changed, name
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_a_compatible_server_gets_them_too(row: Direction) -> None:
     if row.upstream.dialect is Dialect.GENERATE:

@@ -71,6 +71,7 @@ def sent(row: Direction, body: Any, profile: Profile, chosen: Knobs) -> tuple[An
     return json.loads(translation.body), translation.losses
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_eviction_and_strip(
@@ -107,6 +108,7 @@ def parts(message: dict[str, Any]) -> list[Any]:
     return [content] if isinstance(content, str) else [part.get("text", part) for part in content]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_the_upstream_takes_what_the_policies_leave(row: Direction, data: st.DataObject) -> None:

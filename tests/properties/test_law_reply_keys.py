@@ -121,6 +121,7 @@ def test_the_replies_have_no_unknown_key(row: Direction) -> None:
             assert {path.rpartition(".")[2] for path in paths} <= EXPECTED
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form[0].__name__)
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_no_unknown_key_is_lost_silently(row: Direction, form: Any) -> None:
@@ -172,6 +173,7 @@ def test_an_unknown_key_without_a_value_is_no_loss(row: Direction, empty: Any) -
             assert rows_of(whole(row, put(body, at, mark=empty))[1]) == []
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_the_rows_are_bounded(row: Direction) -> None:
     body = {**WHOLE[row.upstream.dialect][0], **{f"zz_{number}": 1 for number in range(20_000)}}

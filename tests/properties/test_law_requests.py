@@ -26,6 +26,7 @@ def sent(row: Direction, body: Any, profile: str | None, knobs: Knobs = KNOBS) -
     return json.loads(written)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_the_upstream_takes_every_translation_of_a_valid_request(row: Direction, data: st.DataObject) -> None:

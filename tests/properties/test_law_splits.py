@@ -24,6 +24,7 @@ from support.strategies import Shape, event_streams, splits
 STOPS = ("STOP", "ll", "日本", "\n\n")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", ALL, ids=str)
 @given(data=st.data())
 def test_any_split_of_the_bytes_makes_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:

@@ -57,6 +57,7 @@ def alike(row: Direction, raw: bytes, profile: Profile, given_knobs: Knobs) -> N
         assert short == outcome(row, raw, profile, given_knobs)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_generated_histories(row: Direction, data: st.DataObject) -> None:
@@ -81,6 +82,7 @@ def _recorded() -> dict[str, list[Any]]:
 RECORDED = _recorded()
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_recorded_histories_whole_and_shuffled(row: Direction) -> None:
     dice = random.Random(str(row))

@@ -31,6 +31,7 @@ def undeclared(row: Direction, held: dict[str, Any], losses: Losses) -> dict[str
     return held
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_the_stream_accumulates_to_the_whole_reply(row: Direction, data: st.DataObject) -> None:
@@ -48,6 +49,7 @@ def test_the_stream_accumulates_to_the_whole_reply(row: Direction, data: st.Data
     assert not lost - {LossCode.USAGE_ESTIMATED, LossCode.REFUSAL_EXPLANATION, LossCode.REPLY_REPAIRED}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_the_replayed_reply_is_the_stream(row: Direction, data: st.DataObject) -> None:
@@ -80,6 +82,7 @@ def test_a_complete_reply_is_the_same_however_it_is_wrapped(row: Direction, data
         assert held == expected
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS + PASSTHROUGH, ids=str)
 @given(data=st.data())
 def test_a_stream_is_the_same_however_the_reply_is_wrapped(row: Direction, data: st.DataObject) -> None:
@@ -115,6 +118,7 @@ def blocks_of(row: Direction, held: Accumulated) -> Any:
     return {name: "".join(stated for kind, stated in blocks if kind == name) for name, _ in blocks}
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", [row for row in CROSS + PASSTHROUGH if row.client.dialect is not Dialect.CHAT], ids=str)
 @given(data=st.data())
 def test_the_stream_holds_the_blocks_of_the_whole_reply(row: Direction, data: st.DataObject) -> None:

@@ -132,6 +132,7 @@ def sets_of_members(upstream: Dialect) -> Iterator[tuple[list[str], Any]]:
             yield [key], value
 
 
+@pytest.mark.few
 @STREAMS
 @ROWS
 def test_empty_members_of_a_stream_change_nothing(row: Direction, make: Any) -> None:

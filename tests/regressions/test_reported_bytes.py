@@ -97,6 +97,7 @@ async def test_T70_a_compressed_event_is_passed_on_when_it_was_flushed(client: D
     assert noted is None or noted.text == WORDS
 
 
+@pytest.mark.few
 @every_direction
 @pytest.mark.parametrize("ascii_only", [True, False], ids=["escaped", "raw"])
 def test_T71_a_character_may_be_cut_anywhere(client: Dialect, upstream: Dialect, ascii_only: bool) -> None:
@@ -124,6 +125,7 @@ def _raw(data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
+@pytest.mark.few
 @every_direction
 async def test_T71_no_answer_is_damaged_by_the_network(client: Dialect, upstream: Dialect) -> None:
     """Likewise over a socket, three bytes at a time: stored answers had U+FFFD in them (katanemo/plano#980,

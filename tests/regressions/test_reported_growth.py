@@ -191,6 +191,7 @@ def _calls(translation: Translation, opening: list[bytes], texts: list[bytes]) -
     return counts
 
 
+@pytest.mark.few
 @every_direction
 @pytest.mark.parametrize("kind", ["text", "reasoning", "call"])
 def test_T77_a_late_chunk_is_no_more_work_than_an_early_one(client: Dialect, upstream: Dialect, kind: str) -> None:

@@ -55,6 +55,7 @@ async def _asked_by_sdk(entrance: Gate, client: Dialect, retries: int) -> None:
             await others.responses.create(model="m", input="Hi")
 
 
+@pytest.mark.few
 @every_direction
 async def test_T78_the_vendors_own_clients_wait_and_try_again(client: Dialect, upstream: Dialect) -> None:
     """Likewise with the SDKs (majiayu000/litellm-rs#833): a client that must wait a millisecond comes back, and

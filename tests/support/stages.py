@@ -10,8 +10,9 @@
   values of two parameters.
 - The stages run at most `FIRST` and `SECOND` rows of a test: those with most values and pairs, spread evenly. Tests
   marked `every_row`, the goldens, run with all rows in the first stage.
+- Of a test marked `few`, whose rows take long, the first stage runs at most `FEW` rows, and not each direction.
 - Of a test marked `turns`, the first stage runs one row: of a module's first test the first one, of its second test the
-  second one, and so on, so that each row is run with some of the tests. The second stage runs the other rows.
+  second one, and so on, so that each row is run with some of the tests.
 - A law is a Hypothesis test, or one that is marked `law` and uses `some`. It runs in both stages, in the first one with
   few examples.
 - With `-m ""`, all rows run, and the laws as in the second stage.
@@ -32,9 +33,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WHOLE = "whole"
-FIRST = 24
+FIRST = 12
 """Rows of a test in the first stage."""
-SECOND = 48
+FEW = 4
+"""Rows of a test marked `few` in the first stage: one for each dialect of upstreams."""
+SECOND = 68
 """Rows of a test that the second stage adds."""
 DIRECTION = ("client", "upstream")
 """Parameters that are one value, if they are parametrized apart from each other."""

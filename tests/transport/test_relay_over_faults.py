@@ -61,6 +61,7 @@ async def _compare(asking: Dialect, upstream: Dialect, transport: str, sent: lis
             assert await entrance.stream(asking) == plain
 
 
+@pytest.mark.turns
 @TRANSPORTS
 @DIRECTIONS
 async def test_a_dripped_stream_is_the_same_bytes(asking: Dialect, upstream: Dialect, transport: str) -> None:

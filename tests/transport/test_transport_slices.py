@@ -67,6 +67,7 @@ async def read_by_turns(asked: Asked, into: list[bytes]) -> list[int]:
     return came
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("body", [EVENTS, TEXTS, b"\n" * 600_000], ids=["short lines", "texts", "empty lines"])
 @pytest.mark.parametrize("framing", ["one chunk", "chunks", "until close"])
 async def test_a_turn_has_two_slices_at_most(client: Client, body: bytes, framing: str) -> None:

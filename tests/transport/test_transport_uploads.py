@@ -129,6 +129,7 @@ async def test_an_upstream_that_closes_fails_the_upload(client: Client, end: Cal
             await sent(client, server.url, pieces_of(b"x"), 1)
 
 
+@pytest.mark.turns
 async def test_the_time_for_the_response_begins_with_the_end_of_the_body(client: Client) -> None:
     timeouts = Timeouts(first_byte=0.4)
 

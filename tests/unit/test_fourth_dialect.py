@@ -146,6 +146,7 @@ def add_dialect(engine: Path) -> None:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_a_dialect_of_upstreams_needs_no_other_change(tmp_path: Path) -> None:
     engine = tmp_path / "engine" / "dragoman"

@@ -117,6 +117,7 @@ def test_the_page_has_a_short_configuration(cloud: Cloud) -> None:
     assert provider.profile_name == cloud.host.profile
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("session", LATER)
 @by_cloud
 async def test_both_turns_pass(cloud: Cloud, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +144,7 @@ REFUSED = {
 """Clouds that refuse what the dialect's vendor takes, and a part of a reason."""
 
 
+@pytest.mark.few
 @by_cloud
 async def test_a_host_refuses_requests_for_the_dialects_vendor(
     cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

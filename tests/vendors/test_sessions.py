@@ -76,6 +76,7 @@ NOT_REPLAYED = {"cohere-chat", "fireworks-messages"}
 """Hosts that have no place for the reasoning of earlier turns, or whose pages state none."""
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("session", _sampled(SESSIONS))
 @by_host
 async def test_both_turns_pass_and_the_host_s_own_reasoning_returns(host: Host, session: Session) -> None:

@@ -39,6 +39,7 @@ async def found(strict: StrictHost, profile: Profile, name: str = "") -> list[Di
     return [difference for answer in answers for difference in differences(answer)]
 
 
+@pytest.mark.few
 @by_host
 async def test_a_host_agrees_with_its_profile(host: Host) -> None:
     async with strict_host(host) as strict:
@@ -46,6 +47,7 @@ async def test_a_host_agrees_with_its_profile(host: Host) -> None:
         assert len(strict.arrived) == 3
 
 
+@pytest.mark.few
 @by_host
 async def test_the_repairs_lead_from_an_unknown_host_to_its_profile(host: Host) -> None:
     profile, taken = builtin_profile(host.dialect, "compatible"), 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
-from support.stages import FIRST, SECOND, first_rows, given, sample, second_rows, turn, values_of
+from support.stages import FEW, FIRST, SECOND, first_rows, given, sample, second_rows, turn, values_of
 
 
 def test_each_row_of_each_parametrize_is_in_the_sample() -> None:
@@ -42,7 +42,7 @@ def test_of_many_rows_some_are_taken_and_each_direction() -> None:
     assert FIRST <= len(taken) <= FIRST + 13
     assert {ways[position][:2] for position in taken} == {way[:2] for way in ways}
     rows = sorted(int(ways[position][2]) for position in taken)
-    assert rows[-1] > 270
+    assert rows[-1] > 150
 
 
 def test_each_pair_of_values_is_in_one_of_the_stages() -> None:
@@ -101,14 +101,24 @@ def test_long(a): ...
 @pytest.mark.parametrize("a", range(3))
 def test_turn(a): ...
 
+@pytest.mark.few
+@pytest.mark.parametrize("a", range(6))
+def test_few(a): ...
+
+@pytest.mark.few
+@pytest.mark.law
+@pytest.mark.parametrize("a", range(6))
+def test_fewlaw(a): ...
+
 @pytest.mark.parametrize("a", range(300))
 def test_many(a): ...
 """
-ROWS = {"matrix": 6, "golden": 6, "law": 6, "marked": 2, "long": 3, "turn": 3, "many": 300}
-IN_FIRST = {"matrix": 3, "golden": 6, "law": 3, "marked": 1, "turn": 1, "many": FIRST}
-IN_SECOND = {"matrix": 3, "law": 6, "marked": 1, "long": 3, "turn": 2, "many": SECOND}
+ROWS = {"matrix": 6, "golden": 6, "law": 6, "marked": 2, "long": 3, "turn": 3, "few": 6, "fewlaw": 6, "many": 300}
+IN_FIRST = {"matrix": 3, "golden": 6, "law": 3, "marked": 1, "turn": 1, "few": FEW, "fewlaw": FEW, "many": FIRST}
+IN_SECOND = {"matrix": 3, "law": 6, "marked": 1, "long": 3, "turn": 2, "few": 6 - FEW, "fewlaw": 6, "many": SECOND}
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(("expression", "expected"), [("not whole", IN_FIRST), ("whole", IN_SECOND), ("", ROWS)])
 def test_pytest_collects_the_rows_of_a_stage(tmp_path: Path, expression: str, expected: dict[str, int]) -> None:
     """A row is in one stage at most, but for laws, which are in both."""

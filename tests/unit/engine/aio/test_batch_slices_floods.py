@@ -56,6 +56,7 @@ def test_a_flood_makes_no_parsers(
     assert not (stages.parser.done if isinstance(stages, ReplyPipeline) else stages.done)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("place", ["before", "between"])
 @pytest.mark.parametrize("flood", [b"\n", b":\n\n"])
 @pytest.mark.parametrize(("client", "upstream"), ALL)

@@ -238,6 +238,7 @@ def obeys(vendor: Vendor, body: Json) -> None:
         assert [*refused(host, body)] == []
 
 
+@pytest.mark.few
 @by_name
 @pytest.mark.parametrize("recorded", RECORDED)
 def test_a_recorded_request_is_what_the_vendor_takes(vendor: Vendor, recorded: str) -> None:
@@ -268,6 +269,7 @@ DEMANDING: dict[str, Json] = {
 """Recorded requests that ask for more than their clients do."""
 
 
+@pytest.mark.few
 @by_name
 @pytest.mark.parametrize("recorded", DEMANDING)
 def test_a_demanding_request_is_what_the_vendor_takes(vendor: Vendor, recorded: str) -> None:
@@ -291,6 +293,7 @@ def test_a_profile_states_what_differs_and_where_it_is_stated(vendor: Vendor) ->
     assert {*RULES, *STRICT} == {(known.dialect, known.name) for known in THIRD_PARTIES}
 
 
+@pytest.mark.few
 @by_name
 def test_the_judge_of_a_vendor_is_the_package_of_its_types(vendor: Vendor) -> None:
     host = STRICT.get((vendor.dialect, vendor.name))

@@ -33,6 +33,7 @@ def test_there_are_goldens_of_every_dialect() -> None:
     assert len(NAMES) > 300
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
 def test_whatever_an_upstream_sends_no_stream_of_ours_is_a_breach(row: Direction, data: st.DataObject) -> None:

@@ -82,6 +82,7 @@ async def serve(path: Path) -> None:
         pass
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("store", "fault"), CASES)
 def test_whatever_serve_does_not_start_with_check_finds(
     store: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

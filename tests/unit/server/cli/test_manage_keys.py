@@ -155,6 +155,7 @@ def test_a_table_for_the_configuration(
     assert tomllib.loads(table)["keys"]["bob@example.com"]["models"] == ["gpt-*"]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

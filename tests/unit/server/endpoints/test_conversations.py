@@ -29,6 +29,7 @@ def texts_of(items: list[Any]) -> list[str]:
     return [part.text for item in items if item.type == "message" for part in item.content]
 
 
+@pytest.mark.turns
 @UPSTREAMS
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_conversation_over_several_turns(upstream: Dialect, stream: bool) -> None:

@@ -236,6 +236,7 @@ async def test_a_model_of_its_own_writes_the_summary(upstream: Dialect) -> None:
         assert state.sent()["model"] == "sim-echo"
 
 
+@pytest.mark.turns
 @UPSTREAMS
 @pytest.mark.parametrize("model", ["sim-error-500", "sim-empty", "sim-length-text", "sim-tools"])
 async def test_a_conversation_without_a_summary_goes_on(upstream: Dialect, model: str) -> None:

@@ -56,6 +56,7 @@ def summaries(state: Stateful) -> int:
     return sum("Write the summary now." in str(sent) for sent in state.simulator_requests())
 
 
+@pytest.mark.turns
 @UPSTREAMS
 async def test_a_conversation_is_compacted_once_and_its_prompt_keeps_its_beginning(upstream: Dialect) -> None:
     async with gated(upstream) as state:
@@ -101,6 +102,7 @@ async def test_a_branch_from_before_has_everything(upstream: Dialect) -> None:
         assert LONG in str((await state.store.get("", first.id)).input_items())
 
 
+@pytest.mark.turns
 @UPSTREAMS
 async def test_a_conversation_of_the_api(upstream: Dialect) -> None:
     async with gated(upstream) as state:
@@ -116,6 +118,7 @@ async def test_a_conversation_of_the_api(upstream: Dialect) -> None:
         assert items.count("compaction") == 1
 
 
+@pytest.mark.turns
 @UPSTREAMS
 async def test_with_a_key_the_items_are_encrypted_for_their_client(upstream: Dialect, tmp_path: Path) -> None:
     options = StateOptions(

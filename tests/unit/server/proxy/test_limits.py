@@ -31,6 +31,7 @@ def test_inline_data_counts_little() -> None:
     assert estimate_by_size(body(image, WORDS * 10)) == pytest.approx(len(WORDS * 10) / 4, rel=0.1)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("unit", [b"a" * 4095 + b" ", b'"', b"a", b" a", b"=" * 511 + b"!"])
 def test_no_content_makes_it_slow(unit: bytes) -> None:
     """A body of sixteen times the size is read in as many windows."""

@@ -30,6 +30,7 @@ def post(entrance: Gate, path: str, body: Any = BODY, **headers: str) -> Any:
     return entrance.session.post(f"{entrance.url}/v1/{path}", json=body, headers=headers)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("path", FORWARDED)
 async def test_each_endpoint_needs_a_key(path: str) -> None:
     key, record = made()

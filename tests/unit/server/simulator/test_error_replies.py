@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 from support.simulated import USER, VERSION, lines, post
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     ("status", "of_openai", "of_anthropic"),
     [

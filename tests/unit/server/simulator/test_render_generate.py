@@ -125,6 +125,7 @@ async def test_an_error_in_a_stream_is_raised(models: Any, model: str) -> None:
     assert caught.value.code == 503
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize(
     ("status", "word"),
@@ -150,6 +151,7 @@ async def test_an_error_before_a_reply_is_raised(models: Any, status: int, word:
 WHOLE = [name for name in SCRIPTS if not any(word in name for word in ("error", "cut", "missing", "stall"))]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("name", WHOLE)
 async def test_the_sdk_reads_every_script_streamed_and_whole(models: Any, name: str) -> None:
     config: Json = {"tools": [TOOL], "thinking_config": {"include_thoughts": True}}

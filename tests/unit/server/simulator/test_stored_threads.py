@@ -48,6 +48,7 @@ def test_other_codes_stay_inside() -> None:
     assert body["error"].keys() == {"type", "message"}
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_tool_runner_goes_on_with_or_without_a_thread(upstream: str, stream: bool) -> None:

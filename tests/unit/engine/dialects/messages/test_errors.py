@@ -297,6 +297,7 @@ CLASSES: dict[int, type[anthropic.APIStatusError]] = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", list(K))
 def test_the_sdk_reads_every_kind(kind: FailureKind) -> None:
     client = anthropic.Anthropic(api_key="k", base_url="http://host")

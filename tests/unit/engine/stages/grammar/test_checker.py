@@ -89,6 +89,7 @@ def _responses() -> Iterator[bytes]:
         yield f"event: {name}\ndata: {json.dumps(event)}\n\n".encode()
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(("dialect", "stream"), [(CHAT, _chat), (MESSAGES, _messages), (RESPONSES, _responses)])
 def test_what_is_kept_of_a_stream_is_limited(dialect: Dialect, stream: Callable[[], Iterator[bytes]]) -> None:
     """Each frame adds something that has to be remembered until the end."""

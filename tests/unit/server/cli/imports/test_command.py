@@ -19,6 +19,7 @@ FIXTURES = TESTS / "fixtures/imports"
 CASES = [("litellm", "litellm_team.yaml"), ("litellm", "litellm_small.yaml"), ("ccr", "ccr_full.json")]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(("origin", "file"), CASES, ids=[file for _, file in CASES])
 def test_what_is_written_passes_the_check(
     origin: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

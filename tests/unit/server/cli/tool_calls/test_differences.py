@@ -202,6 +202,7 @@ QUIRKS: list[tuple[str, Handler, Found]] = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("name", "answer", "expected"), QUIRKS, ids=[quirk[0] for quirk in QUIRKS])
 async def test_a_quirk_is_found_and_named(name: str, answer: Handler, expected: Found) -> None:
     assert await found(answer) == expected

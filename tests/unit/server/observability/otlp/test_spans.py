@@ -56,6 +56,7 @@ def upstream_context(server: ScriptedServer, index: int = 0) -> list[str]:
     return server.requests[index].headers["traceparent"].split("-")
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("client", CLIENT_DIALECTS, ids=str)
 @pytest.mark.parametrize("upstream", list(Dialect), ids=str)
 async def test_a_stream_is_an_exchange_and_an_attempt(client: Dialect, upstream: Dialect) -> None:

@@ -102,6 +102,7 @@ def recorded() -> web.Application:
     return app
 
 
+@pytest.mark.few
 @pytest.mark.law
 @pytest.mark.parametrize("upstream", list(Dialect))
 @CLIENTS

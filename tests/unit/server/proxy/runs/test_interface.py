@@ -91,6 +91,7 @@ async def test_events_are_dropped_and_a_run_ends(store: RunStore) -> None:
     assert await store.get(NAME) is None
 
 
+@pytest.mark.turns
 async def test_what_another_process_attaches_by_is_kept_until_the_end(store: RunStore) -> None:
     await store.begin(new())
     await store.write("a", [Change(NAME, attach=b"\x00how"), Change(NAME)])

@@ -47,6 +47,7 @@ async def test_models_come_in_pages(models: Any, raw: aiohttp.ClientSession) -> 
         assert (await response.json())["error"]["status"] == "NOT_FOUND"
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("model", "code", "status", "kinds"),
     [
