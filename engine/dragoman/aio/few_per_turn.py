@@ -17,10 +17,8 @@ CANCELS: Final = 32
 """Requests whose client has left that are cancelled in a turn: each takes some 50 microseconds."""
 ENDS: Final = 16
 """Replies whose end is handled in a turn: each takes a tenth of a millisecond."""
-
-
 SECONDS: Final = 0.004
-"""The time in which so many are called at once. To have the event loop report each turn would cost a request more."""
+"""The time in which so many are called at once. A callback of the event loop for each turn would cost more."""
 
 
 class FewPerTurn:
@@ -46,6 +44,9 @@ class FewPerTurn:
     def __repr__(self) -> str:
         return f"<FewPerTurn {self._most} waiting={len(self._waiting)}>"
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def call(self, callback: Callable[[], object]) -> None:
         """Call `callback` at once, or with the caller's context variables in a later turn."""
         if self.has_room():
@@ -60,7 +61,7 @@ class FewPerTurn:
         await turn
 
     def has_room(self) -> bool:
-        """Return whether there is room for a callback, which is counted, or false: it must wait then."""
+        """Return whether a callback may be called at once, and count it if so."""
         if self._waiting:
             return False
         now = self._clock()

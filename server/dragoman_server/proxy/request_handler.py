@@ -22,6 +22,9 @@ from dragoman_server.steps.translate import translate_again
 
 STARTS: Final = 4
 """Requests that begin in a turn of the event loop: each takes half a millisecond."""
+WAITING: Final = 256
+"""Requests that wait for a turn. Further ones begin at once: the lag of the event loop must show an overload, so that
+they are rejected."""
 BeginBackground = Callable[[RequestScope, Draft], Coroutine[Any, Any, web.StreamResponse]]
 """Begins the run of a request in the background, and returns the response to the request."""
 
@@ -57,7 +60,7 @@ class RequestHandler:
             scope = RequestScope.begin(self._services, request, client, endpoint)
         timers: StreamTimers | None = None
         try:
-            if not self._starts.has_room():
+            if not self._starts.has_room() and len(self._starts) < WAITING:
                 await self._starts.next_turn()
             steps = self._pipelines.forwarded if endpoint else self._pipelines.translated(client)
             draft = await run_steps(steps, scope, Draft(request, self._services.loaded))
