@@ -218,11 +218,11 @@ class ResponsesObserver(Observer):
         `last` is the number of the event before it.
         """
         self.on_run, repairs.on_run = repairs.on_run, None
-        if self.fault is not None or self.failure is not None or self.odd or self.whole is not None:
+        dropped, repairs.dropped = repairs.dropped, False
+        if self.fault is not None or self.odd or self.whole is not None:
             return data
-        if repairs.dropped:
-            repairs.dropped, repairs.renumbers = False, True
-            repairs.changed, repairs.before = None, ""
+        if dropped:
+            repairs.renumbers, repairs.changed, repairs.before = True, None, ""
             self._last, self.instead, self.repair = last, b"", repairs.note
         elif repairs.renumbers or repairs.changed is not None or repairs.before:
             self.instead, data, self._last = repairs.rewritten(data, event, self._last)
@@ -234,7 +234,8 @@ class ResponsesObserver(Observer):
         super().watch_error(payload, event)
         if self.fault is None:
             number = payload.get("sequence_number")
-            self._last = number if type(number) is int else self._last + 1
+            is_kept = type(number) is int and (self._repairs is None or not self._repairs.renumbers)
+            self._last = number if is_kept else self._last + 1
 
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Return whether this is the `error` event of a response that has begun: `response.failed` can follow it."""

@@ -120,6 +120,25 @@ def test_T22_an_error_event_waits_for_the_terminal_that_agents_read(error: Json)
     assert stage.feed(data) + stage.finish() == data
 
 
+def test_T22_repairs_go_on_after_an_error_event() -> None:
+    """Else an event after a repeated item is left out, or gets the member of another event."""
+    item = call("call_a", "read", '{"f":"a"}')
+    doubled = {**item, "arguments": '"{\\"f\\":\\"a\\"}"'}
+    error = {"type": "error", "code": "server_error", "message": "x"}
+    start, end = added(0, **{**item, "arguments": "", "status": "in_progress"}), ended(item)
+    events = numbered(created(), start, error, done(0, **doubled), done(0, **item), end)
+    stage = Passthrough(Observer(), ReplyContext("m"))
+    sent = stage.feed(encode_frames(frames(*events))) + stage.finish()
+    passed = [json.loads(frame.data or b"") for frame in Parser().parse(sent)]
+    assert [event["sequence_number"] for event in passed] == list(range(len(passed)))
+    assert [event["type"] for event in passed if event["type"].endswith(("error", "completed"))] == [
+        "error",
+        "response.completed",
+    ]
+    assert passed[-1]["response"]["output"] == [item]
+    assert [event["item"] for event in passed if event["type"] == "response.output_item.done"] == [item]
+
+
 def test_T23_a_cut_stream_is_neither_complete_nor_closed() -> None:
     observer = watch(*WHOLE[:-1])
     assert (observer.complete, observer.closed, observer.failure, observer.violations) == (False, False, None, [])
