@@ -22,6 +22,8 @@ _SECONDS_OF_ONE: Final = 60
 """An input that takes longer is a find. On a busy machine a second of CPU may take many."""
 _MEMORY: Final = 2048
 """Megabytes of the process; an input that makes it take more is a find."""
+_WALL: Final = 10
+"""A run may take so many times its seconds: on a busy machine the inputs of a corpus alone take minutes."""
 _MERGE_SECONDS: Final = 900
 _EDGES = re.compile(r"#\d+\s+(\w+)\s+cov: (\d+)")
 _EXECUTIONS = re.compile(r"stat::number_of_executed_units: (\d+)")
@@ -72,7 +74,7 @@ def fuzz(name: str, seconds: int, folder: Path | None, finds: Path, *, keeps: bo
             "-len_control=0",
             str(work),
         ]
-        output = _call(program, finds, flags, seconds + 120)
+        output = _call(program, finds, flags, _WALL * (seconds + 120))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         inputs = _keep(name, program, finds, work, Path(own, "merged")) if keeps else len(corpus.kept(name))
         edges = [(event, int(count)) for event, count in _EDGES.findall(output)]
