@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from orjson import Fragment
+from typing import Any
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
-from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.reply_fields import note_service
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame
 from dragoman.dialects.responses.stream.missing_items import (
@@ -30,33 +26,14 @@ from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.dialects.responses.stream.repairs import Repairs, is_odd
+from dragoman.dialects.responses.stream.sent_response import SentResponse, unsent_response
 from dragoman.dialects.shared.service_report import note_tier
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.reply_context import ReplyContext
 from dragoman.stages.observer import Observer
-from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_codec import dumps
 from dragoman.wire.json_edit import find_member
 from dragoman.wire.sse import COMMENT, Frame, encode
-
-_ECHO_MAX: Final = 256 * 1024
-"""Bytes. A longer first snapshot is kept without the fields of the request that may be long (`_LONG`)."""
-_LONG: Final[Json] = {
-    "instructions": None,
-    "tools": [],
-    "metadata": {},
-    "text": {"format": {"type": "text"}},
-    "prompt": None,
-}
-
-# fmt: off
-_ADDED: Final = (
-    "id", "object", "created_at", "model", "status", "output", "parallel_tool_calls", "tool_choice", "tools", "error",
-    "incomplete_details", "instructions", "metadata", "temperature", "top_p", "usage",
-)
-# fmt: on
-"""Keys that OpenAI's schema requires, added to a first snapshot that lacks them. Other keys stay as the server sent
-them, since a snapshot must not change within a stream."""
 
 
 class ResponsesObserver(Observer):
@@ -66,26 +43,20 @@ class ResponsesObserver(Observer):
     only that; the gateway writes it if the service does not. Agents act on items that are done, and SGLang's router
     ends none: before `response.completed`, those of its snapshot are added. One that is in no snapshot is a fault. The
     SDKs return the last snapshot as the response: one without items gets those that are done.
-
-    The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
-    rejects a changed id.
     """
 
     __slots__ = (
         "_begun",
-        "_budget",
         "_calls",
         "_counted_items",
         "_data",
-        "_done",
-        "_echo",
         "_emptied",
         "_finished",
-        "_id",
         "_last",
         "_missing",
         "_open",
         "_repairs",
+        "_sent",
     )
 
     dialect = Dialect.RESPONSES
@@ -95,8 +66,7 @@ class ResponsesObserver(Observer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._echo: bytes | None = None
-        self._id: str | None = None
+        self._sent = SentResponse()
         self._begun: bytes | None = None
         """The response of the last event, if that was `response.created`: the next one usually repeats it."""
         self._last = -1
@@ -110,13 +80,10 @@ class ResponsesObserver(Observer):
         """True if the last snapshot has none of the items, which are all done."""
         self._calls: set[int] | None = None
         """Those of them that are calls of the client's tools. None before the first call."""
-        self._done: list[bytes] | None = None
-        """The JSON of finished items, up to `_ECHO_MAX` bytes in all."""
         self._repairs: Repairs | None = None
         """None before an event that clients would misread, and before the first call."""
         self._data = b""
         """The event that is observed."""
-        self._budget = _ECHO_MAX
         self._counted_items = 0
         """The value of `written` when the last item was done."""
 
@@ -134,11 +101,11 @@ class ResponsesObserver(Observer):
                 self.sole_text = None
                 self._last = 1
                 return
-        begins, last = self._echo is None, self._last
+        begins, last = self._sent.snapshot is None, self._last
         self._data = data
         super().observe(data, event)
         self._data = b""
-        if begins and self._echo and self._repairs is None:
+        if begins and self._sent.snapshot and self._repairs is None:
             self._begun = response_of(data)
         if self._repairs is not None:
             data = self._rewrite(self._repairs, data, event, last)
@@ -151,10 +118,10 @@ class ResponsesObserver(Observer):
         if name == "error" or (type(name) is not str and reports_error(payload)):
             return self.watch_error(payload, event)
         if type(name) is not str:
-            if self._echo is None and type(payload.get("output")) is list:
+            if self._sent.snapshot is None and type(payload.get("output")) is list:
                 self.whole = b""
                 return None
-            if self._echo is None and event:
+            if self._sent.snapshot is None and event:
                 self.odd = True
                 return None
             return self.violation("an event without a type")
@@ -169,12 +136,12 @@ class ResponsesObserver(Observer):
                 self._made_repairs().number()
             self._last += 1
         if name == "response.created":
-            if self._echo is not None:
+            if self._sent.snapshot is not None:
                 self.violation("response.created twice")
-            self._keep_snapshot(payload.get("response"))
-        elif self._echo is None:
+            self._begin(payload.get("response"))
+        elif self._sent.snapshot is None:
             self.violation(f"{quote_word(name)} before response.created")
-            self._keep_snapshot(payload.get("response"))
+            self._begin(payload.get("response"))
         if name in TERMINALS:
             if self._repairs is None or self._repaired(name, index, payload):
                 self._end(payload, TERMINALS[name])
@@ -182,7 +149,7 @@ class ResponsesObserver(Observer):
             if not self._item(name, index, payload):
                 return None
         elif name in HANDLERS and not self._open and not self._finished:
-            self._echo = self._echo or (None if self._id is None else b"")
+            self._sent.undo_empty()
             self.odd = True  # it has no index of its item
             return None
         if name.endswith(".delta"):
@@ -209,7 +176,7 @@ class ResponsesObserver(Observer):
 
     def _made_repairs(self) -> Repairs:
         if self._repairs is None:
-            self._repairs = Repairs(self._id or "")
+            self._repairs = Repairs(self._sent.id or "")
         return self._repairs
 
     def _rewrite(self, repairs: Repairs, data: bytes, event: str, last: int) -> bytes:
@@ -234,16 +201,15 @@ class ResponsesObserver(Observer):
         super().watch_error(payload, event)
         if self.fault is None:
             number = payload.get("sequence_number")
-            is_kept = type(number) is int and (self._repairs is None or not self._repairs.renumbers)
-            self._last = number if is_kept else self._last + 1
+            self._last = number if type(number) is int else self._last + 1
 
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Return whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
-        return payload.get("type") == "error" and self._echo is not None
+        return payload.get("type") == "error" and self._sent.snapshot is not None
 
     def response_id(self) -> str | None:
         """Return the id in the first snapshot."""
-        return self._id
+        return self._sent.id
 
     def on_template(self, count: int, number: int) -> None:
         """Record `count` more deltas of a text; `number` is the last sequence number, -1 if they have none."""
@@ -264,7 +230,7 @@ class ResponsesObserver(Observer):
                 self.violation("an item added twice")
                 if self._repairs is not None and self._repairs.is_known(index, item):
                     return self._drop(name)
-            elif index in self._finished and self._has_all():
+            elif index in self._finished and self._all_items() is not None:
                 self.odd = True
             elif len(self._open) < DEFAULT_LIMITS.blocks:
                 self._open[index] = kind
@@ -282,7 +248,7 @@ class ResponsesObserver(Observer):
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
             self._count_item(item)
-            self._keep_item(item)
+            self._sent.add(item)
         return True
 
     def _drop(self, name: str) -> bool:
@@ -306,18 +272,6 @@ class ResponsesObserver(Observer):
             self._calls = self._calls or set()
             self._calls.add(index)
             self.tool_open = self.progressed = True
-
-    def _keep_item(self, item: object) -> None:
-        """Keep a finished item for an error frame. After the first that exceeds the budget no more are kept."""
-        if type(item) is not dict or self._budget <= 0:
-            return
-        encoded = dumps(item)
-        self._budget -= len(encoded)
-        if self._budget > 0:
-            if self._done is None:
-                self._done = []
-            # A copy: the serializer's buffer is several times as large.
-            self._done.append(bytes(memoryview(encoded)))
 
     def _end(self, payload: Json, terminal: str | None) -> None:
         self.closed = True
@@ -343,24 +297,17 @@ class ResponsesObserver(Observer):
                 self.fault = StreamTruncated("upstream sent response.completed with a call that is not done").failure
                 self._last -= 1
                 return
-        self._emptied = (output is None or output == []) and self._has_all()
+        self._emptied = (output is None or output == []) and self._all_items() is not None
         self.complete = True
         self.failure = None
 
-    def _has_all(self) -> bool:
-        """True if there are items, all of them are done, and all are kept."""
-        return not self._open and self._done is not None and len(self._done) == len(self._finished)
+    def _all_items(self) -> list[bytes] | None:
+        """Return the items, if there are some, all of them are done, and all are kept."""
+        return self._sent.items(len(self._finished)) if not self._open else None
 
     def so_far(self) -> list[bytes]:
         """See `Observer.so_far`."""
-        if self._echo is None:
-            return []
-        response = loads(self._echo) if self._echo else {"id": self._id}
-        events: list[Json] = [{"type": "response.created", "response": response}]
-        for index, item in zip(self._finished, self._done or (), strict=True):
-            held = {"output_index": index, "item": Fragment(item)}
-            events += [{"type": f"response.output_item.{step}", **held} for step in ("added", "done")]
-        return [dumps(event) for event in events]
+        return [dumps(event) for event in self._sent.events(list(self._finished))]
 
     def _complete_end(self, data: bytes, event: str) -> None:
         """Put what is missing into, or before, the terminal event `data`."""
@@ -368,8 +315,9 @@ class ResponsesObserver(Observer):
             self._insert_missing(data, event)
         elif self._emptied:
             self._emptied = False
-            assert self._done is not None
-            items = [item for _, item in sorted(zip(self._finished, self._done, strict=True))]
+            done = self._all_items()
+            assert done is not None
+            items = [item for _, item in sorted(zip(self._finished, done, strict=True))]
             if (completed := with_output(data, items)) is not None:
                 self.instead = encode(Frame(event, completed))
                 self.repair = "the last event had none of the items"
@@ -400,39 +348,21 @@ class ResponsesObserver(Observer):
 
     def opening(self, request_id: str | None = None) -> bytes:
         """Return the `response.created` that the SDK needs before an error, if nothing was forwarded."""
-        if self._echo is not None:
+        if self._sent.snapshot is not None:
             return b""
         self._last = 0
-        snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)
-        event = {"type": "response.created", "sequence_number": 0, "response": snapshot.started()}
+        event = {"type": "response.created", "sequence_number": 0, "response": unsent_response(request_id).started()}
         return encode(Frame("response.created", dumps(event)))
 
-    def _keep_snapshot(self, response: object) -> None:
-        """Keep the first snapshot for the length of the stream, as bytes: a third of the parsed object's size."""
-        if type(response) is not dict:
-            self._echo = self._echo or b""
-            return
-        if self._echo:
-            return
-        if type(response_id := response.get("id")) is str:
-            self._id = response_id
-        note_tier(self, response.get("service_tier"))
-        kept = {**response, "output": []}
-        self._echo = dumps(kept)
-        if len(self._echo) > _ECHO_MAX:
-            self._echo = dumps({**kept, **{key: short for key, short in _LONG.items() if key in kept}})
-        # A copy: the serializer's buffer is several times as large.
-        self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MAX else b""
+    def _begin(self, response: object) -> None:
+        """Record the first snapshot, which may state the tier."""
+        first = self._sent.begin(response)
+        if first is not None:
+            note_tier(self, first.get("service_tier"))
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Return a `response.failed` with the next sequence number, the first snapshot and the finished items."""
         self._last += 1
-        error = response_error(failure, self.knobs)
-        snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)
-        response = snapshot.ended("failed", [], error=error)
-        if self._echo:
-            added = {key: response[key] for key in _ADDED}
-            response = {**added, **loads(self._echo), "status": "failed", "error": error}
-        response["output"] = [Fragment(item) for item in self._done or ()]
+        response = self._sent.failed(failure, self.knobs, request_id)
         payload = {"type": "response.failed", "sequence_number": self._last, "response": response}
         return Frame("response.failed", dumps(payload))
