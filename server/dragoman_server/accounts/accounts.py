@@ -48,14 +48,8 @@ from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import CLOSED, StoreOptions
-from dragoman_server.observability.metric_families import (
-    LIMIT_REJECTIONS,
-    SETTLEMENTS_DROPPED,
-    STORE_ERRORS,
-    STORE_UNCHECKED,
-    STORE_UP,
-    Totals,
-)
+from dragoman_server.observability import metric_families as families
+from dragoman_server.observability.metric_families import Totals
 
 log = logging.getLogger("dragoman")
 T = TypeVar("T")
@@ -112,7 +106,7 @@ class Accounts:
     async def open(self) -> None:
         """Open the store, and read its keys if it answers. Raises StoreError if the store cannot be used at all."""
         await self._store.open()
-        self._totals.put(STORE_UP, (), 1)
+        self._totals.put(families.STORE_UP, (), 1)
         run = asyncio.get_running_loop().create_task
         await self.keys.open()
         with suppress(StoreError):
@@ -187,10 +181,10 @@ class Accounts:
         try:
             return await call()
         except StoreError as error:
-            self._totals.add(STORE_ERRORS, (operation,))
+            self._totals.add(families.STORE_ERRORS, (operation,))
             if self.healthy:  # calls that were under way at the same time fail too
                 self.healthy = False
-                self._totals.put(STORE_UP, (), 0)
+                self._totals.put(families.STORE_UP, (), 0)
                 policy = "rejected" if self._options.on_failure == CLOSED else "admitted without limits"
                 log.error("the store of limits does not answer, requests are %s: %s", policy, error)
             raise
@@ -199,7 +193,7 @@ class Accounts:
         """Reach a store that did not answer. Raises StoreError."""
         await self._store.ping()
         self.healthy = True
-        self._totals.put(STORE_UP, (), 1)
+        self._totals.put(families.STORE_UP, (), 1)
         log.warning(
             "the store of limits answers again; ended requests that it did not count yet: %d", len(self._settlements)
         )
@@ -295,7 +289,7 @@ class Accounts:
             return claim
         if outcome.rejected:
             for name in outcome.rejected:
-                self._totals.add(LIMIT_REJECTIONS, (name,))
+                self._totals.add(families.LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
         claim.levels, claim.periods = outcome.levels, periods_at(outcome.at)
         self._leases[claim.lease] = claim.key
@@ -323,9 +317,9 @@ class Accounts:
     def _check_policy(self) -> None:
         """Admit a request that the store could not check, or raise DragomanError."""
         if self._options.on_failure == CLOSED:
-            self._totals.add(STORE_UNCHECKED, ("rejected",))
+            self._totals.add(families.STORE_UNCHECKED, ("rejected",))
             raise store_unavailable("the limits of this API key cannot be checked at the moment; try again later")
-        self._totals.add(STORE_UNCHECKED, ("admitted",))
+        self._totals.add(families.STORE_UNCHECKED, ("admitted",))
 
     def settle(
         self,
@@ -391,7 +385,7 @@ class Accounts:
         await self._guarded("settle", lambda: self._store.settle(settlements))
 
     def _dropped(self) -> None:
-        self._totals.add(SETTLEMENTS_DROPPED)
+        self._totals.add(families.SETTLEMENTS_DROPPED)
 
     # --- for routing -------------------------------------------------------------------------------------------------
 

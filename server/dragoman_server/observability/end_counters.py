@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman_server.observability.metric_families import (
-    DURATION,
-    FIRST_EVENT,
-    OPEN_REQUESTS,
-    OPEN_STREAMS,
-    REQUESTS,
-    TOKEN_TIME,
-    TOKENS,
-    Series,
-    Totals,
-)
+from dragoman_server.observability import metric_families as families
+from dragoman_server.observability.metric_families import Series, Totals
 
 Ending = tuple[str, str, str, str, int, bool | None, bool]
 """The end of a request: client, provider, route, `ended`, the first digit of the status, whether it was to be streamed
@@ -38,13 +29,13 @@ class EndCounters:
         client, provider, route, ended, status, stream, begun = ending
         self._totals = totals
         self.ending = ending
-        self.open_requests = totals.series(OPEN_REQUESTS)[client,]
-        self.open_streams = totals.series(OPEN_STREAMS)[client,] if begun else []
-        self.requests = totals.series(REQUESTS)[client, provider, route, ended, f"{status}xx"]
+        self.open_requests = totals.series(families.OPEN_REQUESTS)[client,]
+        self.open_streams = totals.series(families.OPEN_STREAMS)[client,] if begun else []
+        self.requests = totals.series(families.REQUESTS)[client, provider, route, ended, f"{status}xx"]
         self.durations: list[float] = []
         if stream is not None:
-            self.durations = totals.series(DURATION)[client, provider, "true" if stream else "false"]
-        self.first_events = totals.series(FIRST_EVENT)[client, provider] if begun else []
+            self.durations = totals.series(families.DURATION)[client, provider, "true" if stream else "false"]
+        self.first_events = totals.series(families.FIRST_EVENT)[client, provider] if begun else []
         self.tokens = tokens
         """Those of the provider, by kind."""
         self.token_times: list[float] | None = None
@@ -53,7 +44,7 @@ class EndCounters:
     def add_token_times(self) -> list[float]:
         """Return the counters of the gaps between tokens, which only some streams have."""
         client, provider, *_ = self.ending
-        self.token_times = times = self._totals.series(TOKEN_TIME)[client, provider]
+        self.token_times = times = self._totals.series(families.TOKEN_TIME)[client, provider]
         return times
 
 
@@ -68,6 +59,6 @@ class Endings(dict[Ending, EndCounters]):
         provider = ending[1]
         tokens = self._tokens.get(provider)
         if tokens is None:
-            tokens = self._tokens[provider] = LabelledSeries(self._totals.series(TOKENS), provider)
+            tokens = self._tokens[provider] = LabelledSeries(self._totals.series(families.TOKENS), provider)
         counters = self[ending] = EndCounters(self._totals, ending, tokens)
         return counters

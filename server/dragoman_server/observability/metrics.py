@@ -17,29 +17,10 @@ from dragoman import Failure, Translation, Usage
 from dragoman.errors import FailureOrigin
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.credentials.credential import REASON
+from dragoman_server.observability import metric_families as families
 from dragoman_server.observability.end_counters import Endings, LabelledSeries
 from dragoman_server.observability.installed_version import installed_version, revision
-from dragoman_server.observability.metric_families import (
-    BUILD,
-    CPU,
-    FILES,
-    FROM_ZERO,
-    GATEWAY_ERRORS,
-    LOSSES,
-    MEMORY,
-    OPEN_REQUESTS,
-    OPEN_STREAMS,
-    OUTPUT_VALIDATED,
-    OUTPUT_VIOLATIONS,
-    REQUESTS,
-    SHORT,
-    STARTED,
-    TOKENS,
-    UPSTREAM_ERRORS,
-    WORKER_UP,
-    Totals,
-    observe,
-)
+from dragoman_server.observability.metric_families import Totals, observe
 from dragoman_server.observability.throttled_log import KEY_ERRORS, ViolationLog
 from dragoman_server.receipt import Receipt
 
@@ -88,14 +69,17 @@ class Metrics:
         self._started, self._opened_at = now(), clock()
         self.totals = totals = Totals()
         # Looking the values up in each family would double the cost of counting a request.
-        self._open_requests = totals.series(OPEN_REQUESTS)
-        self._opened, self._begun = LabelledSeries(self._open_requests), LabelledSeries(totals.series(OPEN_STREAMS))
+        self._open_requests = totals.series(families.OPEN_REQUESTS)
+        self._opened, self._begun = (
+            LabelledSeries(self._open_requests),
+            LabelledSeries(totals.series(families.OPEN_STREAMS)),
+        )
         self._endings = Endings(totals)
         self.gauges: list[Callable[[Totals], None]] = []
         self._violation_log = ViolationLog(clock)
-        self._validated = totals.series(OUTPUT_VALIDATED)
+        self._validated = totals.series(families.OUTPUT_VALIDATED)
         self.count_validated(validate)
-        for family, words in FROM_ZERO:
+        for family, words in families.FROM_ZERO:
             for word in words:
                 totals.add(family, (word,), 0)
 
@@ -103,14 +87,14 @@ class Metrics:
         """Count errors about the keys of these providers from 0."""
         for provider in providers:
             for kind in KEY_ERRORS:
-                self.totals.add(UPSTREAM_ERRORS, (provider, kind), 0)
+                self.totals.add(families.UPSTREAM_ERRORS, (provider, kind), 0)
 
     def count_validated(self, validate: bool) -> None:
         """Count streams and violations from 0 in the directions that are validated. The others have no counts."""
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
-                self.totals.add(OUTPUT_VALIDATED, (client, upstream), 0)
-                self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
+                self.totals.add(families.OUTPUT_VALIDATED, (client, upstream), 0)
+                self.totals.add(families.OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     @property
     def started(self) -> float:
@@ -173,40 +157,40 @@ class Metrics:
             if begun_at is not None and receipt.ended == "completed" and written > 1:
                 # Single gaps are not measured, as each chunk would pay for it.
                 gap = (seconds - begun_at + receipt.opened_at) / (written - 1)
-                observe(counters.token_times or counters.add_token_times(), gap, SHORT)
+                observe(counters.token_times or counters.add_token_times(), gap, families.SHORT)
         if failure is not None or facts is None or facts.rest is not None:
             self._count_rest(receipt, translation, failure)
 
     def count_run(self, ending: RunEnding, usage: Usage | None, estimated: Sequence[str]) -> None:
         """Count a response that an upstream ran in the background, and its tokens, once its end is known."""
         client, provider, route, ended, status = ending
-        self.totals.add(REQUESTS, (client, provider, route, ended, f"{status // 100}xx"))
+        self.totals.add(families.REQUESTS, (client, provider, route, ended, f"{status // 100}xx"))
         if usage is not None:
-            _add_tokens(LabelledSeries(self.totals.series(TOKENS), provider), usage, estimated)
+            _add_tokens(LabelledSeries(self.totals.series(families.TOKENS), provider), usage, estimated)
 
     def count_error(self, provider: str, failure: Failure) -> None:
         """Count the error of a response that an upstream ran in the background, which a later request has read."""
-        self.totals.add(UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=False)))
+        self.totals.add(families.UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=False)))
 
     def _count_rest(self, receipt: Receipt, translation: Translation, failure: Failure | None) -> None:
         """Count what few translated requests have: losses, violations and failures."""
         context, provider = translation.context, receipt.provider or ""
         if context.losses:
             for code, times in context.losses.counts.items():
-                self.totals.add(LOSSES, (code, receipt.route), times)
+                self.totals.add(families.LOSSES, (code, receipt.route), times)
         if context.violation is not None:
             client = receipt.endpoint or receipt.client
-            self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
+            self.totals.add(families.OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
             self._violation_log.record(receipt, context.violation)
         failure = failure or context.failure
         if failure is not None and receipt.ended in ("failed", "refused"):
             if failure.origin is FailureOrigin.PROXY:
                 self._count_own(failure)
             else:
-                self.totals.add(UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=bool(context.own_key))))
+                self.totals.add(families.UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=bool(context.own_key))))
 
     def _count_own(self, failure: Failure) -> None:
-        self.totals.add(GATEWAY_ERRORS, (failure.reason or failure.kind,))
+        self.totals.add(families.GATEWAY_ERRORS, (failure.reason or failure.kind,))
 
     def snapshot(self) -> Totals:
         """Return the current numbers, with those of the process (memory, CPU, files)."""
@@ -219,7 +203,7 @@ class Metrics:
     def alone(self) -> Totals:
         """Return the numbers of a gateway that has only this process."""
         totals = self.snapshot()
-        totals.put(WORKER_UP, ("1",))
+        totals.put(families.WORKER_UP, ("1",))
         identify(totals, self._started)
         return totals
 
@@ -241,12 +225,12 @@ def _add_tokens(tokens: LabelledSeries, usage: Usage, estimated: Sequence[str]) 
 def footprint() -> Totals:
     """Return processor time, memory and open files of this process."""
     totals = Totals()
-    totals.put(CPU, (), time.process_time())
+    totals.put(families.CPU, (), time.process_time())
     try:
-        totals.put(MEMORY, (), resident_memory())
+        totals.put(families.MEMORY, (), resident_memory())
         # Since Linux 6.2 the size of the directory is the number of its entries.
         files = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
-        totals.put(FILES, (), files)
+        totals.put(families.FILES, (), files)
     except (OSError, ValueError, IndexError):
         return totals  # without /proc, as on macOS, these numbers are missing
     return totals
@@ -260,8 +244,8 @@ def resident_memory() -> int:
 
 def identify(totals: Totals, started: float) -> None:
     """Add the numbers that a gateway has once: its start time and its versions."""
-    totals.put(STARTED, (), started)
-    totals.put(BUILD, _build())
+    totals.put(families.STARTED, (), started)
+    totals.put(families.BUILD, _build())
 
 
 @cache

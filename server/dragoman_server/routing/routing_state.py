@@ -18,13 +18,8 @@ from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.schema import Config
-from dragoman_server.observability.metric_families import (
-    ATTEMPTS,
-    BREAKERS_OPEN,
-    QUEUED_REQUESTS,
-    RETRIES_DENIED,
-    Totals,
-)
+from dragoman_server.observability import metric_families as families
+from dragoman_server.observability.metric_families import Totals
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
 from dragoman_server.routing.client_pauses import ClientPauses, Party
 from dragoman_server.routing.issuer_searches import IssuerSearches
@@ -247,7 +242,7 @@ class RoutingState:
         `again`: the same request has failed there before, so this is no further failure of the provider.
         """
         name, state = candidate.provider.name, self.of(candidate.provider)
-        self.totals.add(ATTEMPTS, (name, outcome.word))
+        self.totals.add(families.ATTEMPTS, (name, outcome.word))
         if outcome is ANSWERED or outcome.word in ("refused", "too_long"):
             closed = state.breaker.succeeded()
             if self.refused.found:
@@ -310,11 +305,11 @@ class RoutingState:
 
     def deny(self, reason: str) -> None:
         """Count a retry that was not made: `budget`, `attempts`, `wait` or `candidates`."""
-        self.totals.add(RETRIES_DENIED, (reason,))
+        self.totals.add(families.RETRIES_DENIED, (reason,))
 
     def queued(self, provider: str, number: int) -> None:
         """Count a request that has joined (1) or left (-1) a queue."""
-        self.totals.add(QUEUED_REQUESTS, (provider,), number)
+        self.totals.add(families.QUEUED_REQUESTS, (provider,), number)
 
     # --- pauses ------------------------------------------------------------------------------------------------------
 
@@ -349,7 +344,7 @@ class RoutingState:
 
     def _report_breaker(self, name: str, state: ProviderState, *, closed: bool = False) -> None:
         is_open = not closed and (state.breaker.open or (state.clients is not None and state.clients.open))
-        self.totals.put(BREAKERS_OPEN, (name,), 1 if is_open else 0)
+        self.totals.put(families.BREAKERS_OPEN, (name,), 1 if is_open else 0)
 
     def learn(self, name: str, seconds: float) -> None:
         """Adopt a pause that another gateway has begun. Names that are not known here are ignored."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman_server.simulator import booking
+from dragoman_server.simulator import booking, steps
 from dragoman_server.simulator.parse_request import Json, read_chat
 from dragoman_server.simulator.reply import SimulatedReply, bare_frame
-from dragoman_server.simulator.steps import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
     "stop": "stop",
@@ -21,7 +20,7 @@ read = read_chat
 book, reported = booking.book, booking.reported
 
 
-def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
+def frames(scenario: steps.Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; `[DONE]` only after a `Finish`."""
     options = reply.body.get("stream_options") or {}
     with_usage = bool(options.get("include_usage")) and scenario.reported
@@ -44,33 +43,33 @@ def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     custom: set[int] = set()
     for step in scenario.steps:
         match step:
-            case Text(text):
+            case steps.Text(text):
                 delta({"content": text}, fill=text)
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 delta({"reasoning_content": text}, fill=text)
-            case Refusal(text):
+            case steps.Refusal(text):
                 delta({"refusal": text}, fill=text)
-            case ToolStart(call, tool):
+            case steps.ToolStart(call, tool):
                 if tool.custom:
                     custom.add(call)
                 started = {"index": call, "id": reply.mint("call_"), **_call_body(tool.name, "", tool.custom)}
                 delta({"tool_calls": [started]})
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 fragment: Json = {"custom": {"input": text}} if call in custom else {"function": {"arguments": text}}
                 delta({"tool_calls": [{"index": call, **fragment}]}, fill=text)
-            case Finish(reason):
+            case steps.Finish(reason):
                 delta({}, FINISH[reason])
                 if with_usage:
                     chunk([], usage_of(scenario, reply), "")
                 out.append(b"data: [DONE]\n\n")
-            case Failure(message):
+            case steps.Failure(message):
                 out.append(bare_frame({"error": error_of(message)}))
             case _:
                 pass  # ToolEnd: Chat has no event for the end of a call
     return out
 
 
-def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
+def whole_reply(scenario: steps.Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed."""
     message: Json = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     calls: list[Json] = []
@@ -78,19 +77,19 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     completion_id = reply.mint("chatcmpl-", 29)
     for step in scenario.steps:
         match step:
-            case Text(text):
+            case steps.Text(text):
                 message["content"] = (message["content"] or "") + text
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 message["reasoning_content"] = message.get("reasoning_content", "") + text
-            case Refusal(text):
+            case steps.Refusal(text):
                 message["refusal"] = (message["refusal"] or "") + text
-            case ToolStart(_, tool):
+            case steps.ToolStart(_, tool):
                 calls.append({"id": reply.mint("call_"), **_call_body(tool.name, "", tool.custom)})
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 _append(calls[call], text)
-            case Finish(reason):
+            case steps.Finish(reason):
                 finish = FINISH[reason]
-            case Failure(text):
+            case steps.Failure(text):
                 return 503, {"error": error_of(text)}
             case _:
                 pass  # ToolEnd
@@ -108,7 +107,7 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     }
 
 
-def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
+def usage_of(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     """Return a `CompletionUsage`: prompt tokens include cached ones, completion tokens include reasoning.
 
     With `apart` they do not, as at xAI: then only the total includes it.
@@ -140,7 +139,7 @@ def error_of(message: str) -> Json:
     return {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
 
 
-def _common(scenario: Scenario, reply: SimulatedReply) -> Json:
+def _common(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     return {
         "created": reply.created,
         "model": reply.model,

@@ -12,20 +12,10 @@ from itertools import takewhile
 
 import orjson
 
+from dragoman_server.simulator import steps
 from dragoman_server.simulator.booking import COUNTS, INPUT, TIER, Booking
 from dragoman_server.simulator.parse_request import History, Json, Offer, RequestTurn
 from dragoman_server.simulator.reply import SimulatedReply, signature_of
-from dragoman_server.simulator.steps import (
-    Failure,
-    Finish,
-    Reasoning,
-    Refusal,
-    Scenario,
-    Text,
-    ToolArgs,
-    ToolEnd,
-    ToolStart,
-)
 from dragoman_server.simulator.tokens import TokenCounts
 
 FINISH = {
@@ -96,18 +86,18 @@ class _Parts:
     def of(self, step: object) -> list[Json]:
         """Return the parts that a step completes."""
         match step:
-            case Text(text):
+            case steps.Text(text):
                 self._written += text
                 return [{"text": text}]
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 return [{"text": text, "thought": True}] if self._shown else []
-            case Refusal(text):
+            case steps.Refusal(text):
                 self.refused += text  # the content is withheld
-            case ToolStart(call, tool):
+            case steps.ToolStart(call, tool):
                 self._calls[call] = tool.name, []
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 self._calls[call][1].append(text)
-            case ToolEnd(call):
+            case steps.ToolEnd(call):
                 self._ended.add(call)
                 return [self._call(number) for number in self._ready()]
             case _:
@@ -134,7 +124,7 @@ class _Parts:
         return [{"text": "", "thoughtSignature": text_signature(self._written)}]
 
 
-def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
+def frames(scenario: steps.Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; a `finishReason` only after a `Finish`."""
     parts, head = _Parts(reply), _head(reply)
     prompt = _prompt(scenario, reply)
@@ -146,9 +136,9 @@ def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
 
     for step in scenario.steps:
         match step:
-            case Finish(reason):
+            case steps.Finish(reason):
                 chunk(parts.last(), _usage(scenario, reply), **_ending(reason, parts.refused))
-            case Failure(message, as_event):
+            case steps.Failure(message, as_event):
                 error = {"error": error_of(message)}
                 # Google's own form is the bare object, which is no field of an event stream.
                 out.append(frame(error) if as_event else orjson.dumps(error, option=orjson.OPT_INDENT_2) + b"\n")
@@ -159,15 +149,15 @@ def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     return out
 
 
-def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
+def whole_reply(scenario: steps.Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed. Its texts and its reasoning are one part each."""
     parts, content = _Parts(reply), list[Json]()
     head, ending = _head(reply), dict[str, str]()
     for step in scenario.steps:
         match step:
-            case Finish(reason):
+            case steps.Finish(reason):
                 ending = _ending(reason, parts.refused)
-            case Failure(message):
+            case steps.Failure(message):
                 return 503, {"error": error_of(message)}
             case _:
                 for part in parts.of(step):
@@ -224,12 +214,14 @@ def _ending(reason: str, refused: str) -> dict[str, str]:
     return {"finishReason": FINISH[reason], **({"finishMessage": refused} if refused else {})}
 
 
-def tokens_of(scenario: Scenario, reply: SimulatedReply) -> TokenCounts:
+def tokens_of(scenario: steps.Scenario, reply: SimulatedReply) -> TokenCounts:
     """Return the counts of a reply. The explanation of a filter is not generated."""
-    return reply.count(replace(scenario, steps=tuple(step for step in scenario.steps if type(step) is not Refusal)))
+    return reply.count(
+        replace(scenario, steps=tuple(step for step in scenario.steps if type(step) is not steps.Refusal))
+    )
 
 
-def book(scenario: Scenario, reply: SimulatedReply) -> Booking:
+def book(scenario: steps.Scenario, reply: SimulatedReply) -> Booking:
     """Return what a reply generated. Nothing counts what is written to a cache."""
     tokens = replace(tokens_of(scenario, reply), cache_write=0, cache_write_1h=0)
     return Booking(tokens, (), _tier(scenario, reply))
@@ -241,11 +233,11 @@ def reported(data: bytes) -> frozenset[str]:
     return (counts if _USAGE in data else frozenset()) | ({TIER} if _TIER in data else frozenset())
 
 
-def _tier(scenario: Scenario, reply: SimulatedReply) -> str:
+def _tier(scenario: steps.Scenario, reply: SimulatedReply) -> str:
     return reply.tier_of(scenario, "serviceTier")
 
 
-def _prompt(scenario: Scenario, reply: SimulatedReply) -> Json:
+def _prompt(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     """Return the `usageMetadata` of the first chunk."""
     if not scenario.reported:
         return {}
@@ -258,7 +250,7 @@ def _prompt(scenario: Scenario, reply: SimulatedReply) -> Json:
     }
 
 
-def _usage(scenario: Scenario, reply: SimulatedReply) -> Json:
+def _usage(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     """Return the `usageMetadata` of a complete reply: thinking is not in `candidatesTokenCount`.
 
     Nothing counts what is written to a cache.

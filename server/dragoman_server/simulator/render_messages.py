@@ -7,20 +7,10 @@ from typing import Any
 
 import orjson
 
+from dragoman_server.simulator import steps
 from dragoman_server.simulator.booking import COUNTS, INPUT, Booking, services
 from dragoman_server.simulator.parse_request import Json, read_messages
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
-from dragoman_server.simulator.steps import (
-    Failure,
-    Finish,
-    Reasoning,
-    Refusal,
-    Scenario,
-    Text,
-    ToolArgs,
-    ToolEnd,
-    ToolStart,
-)
 from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
 
 read = read_messages
@@ -42,7 +32,7 @@ _USAGE = b'"usage":{'
 class _Stream:
     """Writes the events of one stream and tracks its open blocks."""
 
-    def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
+    def __init__(self, scenario: steps.Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
         self.usage = usage_of(scenario, reply)
         self.tier = tier_of(scenario, reply)
@@ -124,32 +114,32 @@ class _Stream:
 _EMPTY_THINKING: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
-def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
+def frames(scenario: steps.Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; `message_stop` only after a `Finish`."""
     stream = _Stream(scenario, reply)
     stream.start()
     for step in scenario.steps:
         match step:
-            case Text(text):
+            case steps.Text(text):
                 stream.text("text", text)
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 stream.text("thinking", text)
-            case Refusal(text):
+            case steps.Refusal(text):
                 stream.refused += text  # not generated as text: it becomes the explanation
-            case ToolStart(call, tool):
+            case steps.ToolStart(call, tool):
                 stream.tool(call, tool.name)
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 stream.delta(stream.tools[call], type="input_json_delta", partial_json=text)
-            case ToolEnd(call):
+            case steps.ToolEnd(call):
                 stream.emit(type="content_block_stop", index=stream.tools.pop(call))
-            case Finish(reason, stop_sequence):
+            case steps.Finish(reason, stop_sequence):
                 stream.finish(reason, stop_sequence)
-            case Failure(message):
+            case steps.Failure(message):
                 stream.emit(type="error", error=error_of(message), request_id=reply.mint("req_"))
     return stream.out
 
 
-def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
+def whole_reply(scenario: steps.Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed, with the ids of the stream."""
     omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
     content: list[Json] = []
@@ -162,29 +152,29 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     reason, stop_sequence = "stop", None
     for step in scenario.steps:
         match step:
-            case Text(text):
+            case steps.Text(text):
                 if not content or content[-1]["type"] != "text":
                     content.append({"type": "text", "text": ""})
                 content[-1]["text"] += text
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 if not content or content[-1]["type"] != "thinking":
                     content.append(dict(_EMPTY_THINKING))
                     thinking = ""
                 thinking += text
                 content[-1].update(thinking="" if omitted else thinking, signature=signature_of(thinking))
-            case Refusal(text):
+            case steps.Refusal(text):
                 refused += text
-            case ToolStart(call, tool):
+            case steps.ToolStart(call, tool):
                 partial[call] = []
                 blocks[call] = {"type": "tool_use", "id": reply.mint("toolu_01", 22), "name": tool.name, "input": {}}
                 content.append(blocks[call])
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 partial[call].append(text)
-            case ToolEnd(call):
+            case steps.ToolEnd(call):
                 blocks[call]["input"] = orjson.loads("".join(partial[call]))
-            case Finish():
+            case steps.Finish():
                 reason, stop_sequence = step.reason, step.stop_sequence
-            case Failure(message):
+            case steps.Failure(message):
                 return 529, {"type": "error", "error": error_of(message), "request_id": reply.mint("req_")}
     body["stop_reason"], body["stop_sequence"] = FINISH[reason], stop_sequence
     body["stop_details"] = _stop_details(reason, refused)
@@ -206,7 +196,7 @@ def message_of(reply: SimulatedReply, content: list[Json], stop_reason: str | No
     }
 
 
-def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
+def usage_of(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     """Return a `Usage`: `input_tokens` excludes cached tokens; a classifier's refusal has no output tokens."""
     tokens = tokens_of(scenario, reply)
     usage = _counts(tokens)
@@ -217,13 +207,13 @@ def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
     return usage
 
 
-def tokens_of(scenario: Scenario, reply: SimulatedReply) -> TokenCounts:
+def tokens_of(scenario: steps.Scenario, reply: SimulatedReply) -> TokenCounts:
     """Return the counts of a reply without its iterations."""
-    charged = tuple(step for step in scenario.steps if type(step) is not Refusal)
+    charged = tuple(step for step in scenario.steps if type(step) is not steps.Refusal)
     return reply.count(replace(scenario, steps=charged))
 
 
-def book(scenario: Scenario, reply: SimulatedReply) -> Booking:
+def book(scenario: steps.Scenario, reply: SimulatedReply) -> Booking:
     """Return what a reply generated, with its iterations."""
     generated = own = tokens_of(scenario, reply)
     others: list[tuple[str, TokenCounts]] = []
@@ -243,7 +233,7 @@ def reported(data: bytes) -> frozenset[str]:
     return (counts if _USAGE in data else frozenset()) | services(data)
 
 
-def tier_of(scenario: Scenario, reply: SimulatedReply) -> str:
+def tier_of(scenario: steps.Scenario, reply: SimulatedReply) -> str:
     """Return the service tier that served."""
     return "priority" if reply.tier_of(scenario) == "priority" else "standard"
 
@@ -260,7 +250,7 @@ def _counts(tokens: TokenCounts) -> Json:
     }
 
 
-def _iterations(scenario: Scenario, reply: SimulatedReply, tokens: TokenCounts) -> list[Json]:
+def _iterations(scenario: steps.Scenario, reply: SimulatedReply, tokens: TokenCounts) -> list[Json]:
     """Return all iterations of a reply, in their order: the reply itself is the last one, or that of a fallback."""
     found: list[Json] = []
     own: Json = {"type": "message", "model": reply.model, **_counts(tokens)}

@@ -6,20 +6,9 @@ from typing import Any
 
 import orjson
 
-from dragoman_server.simulator import booking
+from dragoman_server.simulator import booking, steps
 from dragoman_server.simulator.parse_request import Json, Offer, read_responses
 from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
-from dragoman_server.simulator.steps import (
-    Failure,
-    Finish,
-    Reasoning,
-    Refusal,
-    Scenario,
-    Text,
-    ToolArgs,
-    ToolEnd,
-    ToolStart,
-)
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -30,7 +19,7 @@ book, reported = booking.book, booking.reported
 class _Builder:
     """Builds the output items and writes an event for each change."""
 
-    def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
+    def __init__(self, scenario: steps.Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
         self.usage = usage_of(scenario, reply) if scenario.reported else None
         self.searches = scenario.searches
@@ -79,12 +68,12 @@ class _Builder:
 
     def text(self, kind: type, text: str) -> None:
         """Add visible text or a refusal; each has a message item of its own."""
-        part_type = "refusal" if kind is Refusal else "output_text"
-        field = "refusal" if kind is Refusal else "text"
+        part_type = "refusal" if kind is steps.Refusal else "output_text"
+        field = "refusal" if kind is steps.Refusal else "text"
         where = self._message(kind, part_type, field)
         item = self.items[where["output_index"]]
         item["content"][0][field] += text
-        extra: Json = {} if kind is Refusal else {"logprobs": []}
+        extra: Json = {} if kind is steps.Refusal else {"logprobs": []}
         self.delta(f"response.{part_type}.delta", text, **where, **extra)
 
     def _message(self, kind: type, part_type: str, field: str) -> Json:
@@ -93,7 +82,7 @@ class _Builder:
             return {"item_id": self.items[index]["id"], "output_index": index, "content_index": 0}
         self.close()
         part: Json = {"type": part_type, field: ""}
-        if kind is Text:
+        if kind is steps.Text:
             part = {"type": part_type, "annotations": [], "logprobs": [], field: ""}
         item: Json = {"id": self.reply.mint("msg_", 50), "type": "message", "status": "in_progress", "content": []}
         item["role"] = "assistant"
@@ -104,7 +93,7 @@ class _Builder:
         return where
 
     def reason(self, text: str) -> None:
-        if self.kind is not Reasoning:
+        if self.kind is not steps.Reasoning:
             self.close()
             # The real API also sends a provisional value in `.added`; the value in `.done` is final.
             item: Json = {"id": self.reply.mint("rs_", 50), "type": "reasoning", "summary": []}
@@ -113,7 +102,7 @@ class _Builder:
             part = {"type": "summary_text", "text": ""}
             self.emit("response.reasoning_summary_part.added", **where, part=part)
             item["summary"] = [part]
-            self.kind = Reasoning
+            self.kind = steps.Reasoning
         index = len(self.items) - 1
         item = self.items[index]
         item["summary"][0]["text"] += text
@@ -127,7 +116,7 @@ class _Builder:
             return
         index = len(self.items) - 1
         item = self.items[index]
-        if kind is Reasoning:
+        if kind is steps.Reasoning:
             part = item["summary"][0]
             item["encrypted_content"] = signature_of(part["text"])
             where = {"item_id": item["id"], "output_index": index, "summary_index": 0}
@@ -136,7 +125,7 @@ class _Builder:
         else:
             part = item["content"][0]
             where = {"item_id": item["id"], "output_index": index, "content_index": 0}
-            if kind is Refusal:
+            if kind is steps.Refusal:
                 self.emit("response.refusal.done", **where, refusal=part["refusal"])
             else:
                 self.emit("response.output_text.done", **where, text=part["text"], logprobs=[])
@@ -199,7 +188,7 @@ class _Builder:
         self.response |= {"status": "completed", "completed_at": self.reply.created + 1}
         self.emit("response.completed", response=self.response)
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: steps.Failure) -> None:
         error = {"code": "server_is_overloaded", "message": failure.message}
         self._abandon()
         self.response |= {"status": "failed", "error": error}
@@ -215,34 +204,34 @@ class _Builder:
                 item["status"] = "incomplete"
 
 
-def _play(scenario: Scenario, reply: SimulatedReply) -> _Builder:
+def _play(scenario: steps.Scenario, reply: SimulatedReply) -> _Builder:
     builder = _Builder(scenario, reply)
     builder.start()
     for step in scenario.steps:
         match step:
-            case Text(text) | Refusal(text):
+            case steps.Text(text) | steps.Refusal(text):
                 builder.text(type(step), text)
-            case Reasoning(text):
+            case steps.Reasoning(text):
                 builder.reason(text)
-            case ToolStart(call, tool):
+            case steps.ToolStart(call, tool):
                 builder.call(call, tool)
-            case ToolArgs(call, text):
+            case steps.ToolArgs(call, text):
                 builder.arguments(call, text)
-            case ToolEnd(call):
+            case steps.ToolEnd(call):
                 builder.end_call(call)
-            case Finish(reason):
+            case steps.Finish(reason):
                 builder.finish(reason)
-            case Failure():
+            case steps.Failure():
                 builder.fail(step)
     return builder
 
 
-def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
+def frames(scenario: steps.Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream. The dialect has no `[DONE]`."""
     return _play(scenario, reply).out
 
 
-def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
+def whole_reply(scenario: steps.Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed; a failure is a 200 with status `failed`."""
     builder = _play(scenario, reply)
     if builder.response["status"] == "in_progress":
@@ -251,7 +240,7 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     return 200, builder.response
 
 
-def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
+def usage_of(scenario: steps.Scenario, reply: SimulatedReply) -> Json:
     """Return a `ResponseUsage`: input tokens include cached ones, output tokens include reasoning."""
     tokens = reply.count(scenario)
     return {

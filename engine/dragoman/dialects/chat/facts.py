@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.dialects.facts import ReplySigns, RequestSigns, WireFacts
-from dragoman.dialects.openai.facts import (
-    BASE_URL,
-    KEY_HEADERS,
-    KEY_VARIABLE,
-    LIMITS,
-    MAKER,
-    MODEL_NAMES,
-    REPLY_HEADERS,
-    VENDOR,
-)
+from dragoman.dialects.openai import facts as openai
 
 # Without fields that servers of Messages accept, too, and those of Messages that many Chat servers do: `thinking`.
 _SIGNS: Final = RequestSigns(
@@ -51,27 +42,27 @@ _SIGNS: Final = RequestSigns(
 
 FACTS: Final = WireFacts(
     name="Chat",
-    maker=MAKER,
+    maker=openai.MAKER,
     api="Chat Completions",
-    vendor=VENDOR,
-    model_names=MODEL_NAMES,
+    vendor=openai.VENDOR,
+    model_names=openai.MODEL_NAMES,
     path="chat/completions",
     instructions=None,
     conversation="messages",
     stop_path=("stop",),
     signs=_SIGNS,
-    base_url=BASE_URL,
+    base_url=openai.BASE_URL,
     version_in_base=True,
-    key_variable=KEY_VARIABLE,
+    key_variable=openai.KEY_VARIABLE,
     body_headers=("idempotency-key",),
-    key_headers=KEY_HEADERS,
+    key_headers=openai.KEY_HEADERS,
     sdk_package="@ai-sdk/openai-compatible",
     forwarded=True,
     content=("choices", 0, "message"),
     content_in_list=False,
     reply_signs=ReplySigns(fields=frozenset(("choices",))),
-    reply_headers=REPLY_HEADERS,
-    limits=LIMITS,
+    reply_headers=openai.REPLY_HEADERS,
+    limits=openai.LIMITS,
     last_events=("[DONE]",),
     pairs_by_id=False,
     reasoning_fields={

@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dragoman.gateway import changed_fields
-from dragoman_server.accounts.limits.claim import (
-    IN_COST,
-    IN_REQUESTS,
-    IN_TOKENS,
-    PER_DAY,
-    PER_MONTH,
-    REQUESTS,
-    TOKENS,
-    ActiveLimits,
-    BucketLimit,
-    BudgetLimit,
-)
+from dragoman_server.accounts.limits import claim
+from dragoman_server.accounts.limits.claim import ActiveLimits, BucketLimit, BudgetLimit
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rate_headers import RateHeaders
 from dragoman_server.config.config_error import Problem
@@ -75,8 +65,8 @@ class KeyLimits:
     def buckets(self) -> tuple[BucketLimit, ...]:
         """The limits per minute that are set."""
         limits = (
-            (REQUESTS, self.requests_per_minute, IN_REQUESTS),
-            (TOKENS, self.tokens_per_minute, IN_TOKENS),
+            (claim.REQUESTS, self.requests_per_minute, claim.IN_REQUESTS),
+            (claim.TOKENS, self.tokens_per_minute, claim.IN_TOKENS),
         )
         return tuple(each for each in limits if each[1])
 
@@ -89,13 +79,13 @@ class KeyLimits:
     def budgets(self) -> tuple[BudgetLimit, ...]:
         """The budgets that are set."""
         budgets = (
-            (DAILY_TOKENS, PER_DAY, self.daily_tokens, IN_TOKENS),
-            (MONTHLY_TOKENS, PER_MONTH, self.monthly_tokens, IN_TOKENS),
-            (DAILY_COST, PER_DAY, self.daily_cost, IN_COST),
-            (MONTHLY_COST, PER_MONTH, self.monthly_cost, IN_COST),
+            (DAILY_TOKENS, claim.PER_DAY, self.daily_tokens, claim.IN_TOKENS),
+            (MONTHLY_TOKENS, claim.PER_MONTH, self.monthly_tokens, claim.IN_TOKENS),
+            (DAILY_COST, claim.PER_DAY, self.daily_cost, claim.IN_COST),
+            (MONTHLY_COST, claim.PER_MONTH, self.monthly_cost, claim.IN_COST),
         )
         return tuple(
-            (name, span, round(limit * UNITS) if unit == IN_COST else int(limit), unit)
+            (name, span, round(limit * UNITS) if unit == claim.IN_COST else int(limit), unit)
             for name, span, limit, unit in budgets
             if limit
         )

@@ -13,30 +13,9 @@ from typing import Any
 
 from dragoman.wire import Json
 from dragoman_server.endpoints.console.rows import SCAN_MAX
+from dragoman_server.observability import metric_families as families
 from dragoman_server.observability.ended_exchange import CostOf
-from dragoman_server.observability.metric_families import (
-    BREAKERS_OPEN,
-    CPU,
-    FIRST_EVENT,
-    GATEWAY_ERRORS,
-    LAG,
-    LAG_MAX,
-    LOSSES,
-    MEMORY,
-    OPEN_REQUESTS,
-    OPEN_STREAMS,
-    PROVIDER_DOWN,
-    QUEUED_REQUESTS,
-    REQUESTS,
-    SECONDS,
-    SHORT,
-    TOKEN_TIME,
-    TOKENS,
-    UPSTREAM_ERRORS,
-    WORKER_UP,
-    Family,
-    Totals,
-)
+from dragoman_server.observability.metric_families import Family, Totals
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.receipt import Receipt
 
@@ -58,20 +37,21 @@ async def health(gateway: Gateway) -> Json:
 def numbers(totals: Totals) -> Json:
     """Return the sums that the charts show."""
     return {
-        "open_requests": _sum(totals, OPEN_REQUESTS),
-        "open_streams": _sum(totals, OPEN_STREAMS),
-        "requests": _by_label(totals, REQUESTS, 3),
-        "errors": _by_label(totals, UPSTREAM_ERRORS, 0, 1) | _by_label(totals, GATEWAY_ERRORS, 0, name="gateway"),
-        "losses": _by_label(totals, LOSSES, 0),
-        "tokens": _by_label(totals, TOKENS, 1),
-        "first_event": _histogram(totals, FIRST_EVENT),
-        "token_time": _histogram(totals, TOKEN_TIME),
-        "lag": _histogram(totals, LAG),
-        "lag_max": totals.read(LAG_MAX)[0],
-        "cpu": totals.read(CPU)[0],
-        "memory": totals.read(MEMORY)[0],
-        "workers": _sum(totals, WORKER_UP),
-        "buckets": {"seconds": SECONDS, "short": SHORT},
+        "open_requests": _sum(totals, families.OPEN_REQUESTS),
+        "open_streams": _sum(totals, families.OPEN_STREAMS),
+        "requests": _by_label(totals, families.REQUESTS, 3),
+        "errors": _by_label(totals, families.UPSTREAM_ERRORS, 0, 1)
+        | _by_label(totals, families.GATEWAY_ERRORS, 0, name="gateway"),
+        "losses": _by_label(totals, families.LOSSES, 0),
+        "tokens": _by_label(totals, families.TOKENS, 1),
+        "first_event": _histogram(totals, families.FIRST_EVENT),
+        "token_time": _histogram(totals, families.TOKEN_TIME),
+        "lag": _histogram(totals, families.LAG),
+        "lag_max": totals.read(families.LAG_MAX)[0],
+        "cpu": totals.read(families.CPU)[0],
+        "memory": totals.read(families.MEMORY)[0],
+        "workers": _sum(totals, families.WORKER_UP),
+        "buckets": {"seconds": families.SECONDS, "short": families.SHORT},
     }
 
 
@@ -83,9 +63,9 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
     `unused`. Requests that the gateway rejected are no requests to a provider.
     """
     routing = gateway.services.routing
-    errors = _by_label(totals, UPSTREAM_ERRORS, 0)
+    errors = _by_label(totals, families.UPSTREAM_ERRORS, 0)
     requests: Counter[str] = Counter()
-    for (_, name, _, ended, _), value in totals.series(REQUESTS).items():
+    for (_, name, _, ended, _), value in totals.series(families.REQUESTS).items():
         if ended != "rejected":
             requests[name] += int(value[0])
     found: list[Json] = []
@@ -93,9 +73,9 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
         state = routing.of(provider)
         now = routing.clock()
         cooling = sum(until > now for until, _ in state.cooled.values())
-        if totals.read(BREAKERS_OPEN, name)[0]:
+        if totals.read(families.BREAKERS_OPEN, name)[0]:
             word = "paused"
-        elif totals.read(PROVIDER_DOWN, name)[0]:
+        elif totals.read(families.PROVIDER_DOWN, name)[0]:
             word = "down"
         elif cooling:
             word = "cooling"
@@ -110,7 +90,7 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
                 "cooling": cooling,
                 "requests": requests.get(name, 0),
                 "errors": errors.get(name, 0),
-                "queued": totals.read(QUEUED_REQUESTS, name)[0],
+                "queued": totals.read(families.QUEUED_REQUESTS, name)[0],
             }
         )
     return found

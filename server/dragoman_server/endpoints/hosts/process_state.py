@@ -9,15 +9,9 @@ from dragoman.wire import Json
 from dragoman_server.config.fingerprint import fingerprint
 from dragoman_server.endpoints.console.health import provider_states
 from dragoman_server.endpoints.readiness import Readiness
+from dragoman_server.observability import metric_families as families
 from dragoman_server.observability.installed_version import installed_version, revision
-from dragoman_server.observability.metric_families import (
-    OPEN_STREAMS,
-    REQUESTS,
-    TOKENS,
-    UPSTREAM_ERRORS,
-    Family,
-    Totals,
-)
+from dragoman_server.observability.metric_families import Family, Totals
 from dragoman_server.proxy.gateway import Gateway
 
 PROVIDERS_MAX: Final = 50
@@ -42,7 +36,7 @@ class ProcessStates:
             self._config, self._fingerprint = config, fingerprint(config)
         totals = gateway.metrics.snapshot()
         reasons, warnings = Readiness(gateway).state()
-        tokens = totals.series(TOKENS)
+        tokens = totals.series(families.TOKENS)
         return {
             "host": gateway.host,
             "gateway": gateway.id,
@@ -53,9 +47,9 @@ class ProcessStates:
             "started": int(gateway.metrics.started),
             "leaving": gateway.leaving,
             "open_requests": gateway.metrics.open_requests,
-            "open_streams": int(_sum(totals, OPEN_STREAMS)),
-            "requests": int(_sum(totals, REQUESTS)),
-            "errors": int(_sum(totals, UPSTREAM_ERRORS)),
+            "open_streams": int(_sum(totals, families.OPEN_STREAMS)),
+            "requests": int(_sum(totals, families.REQUESTS)),
+            "errors": int(_sum(totals, families.UPSTREAM_ERRORS)),
             "tokens": int(sum(value[0] for labels, value in tokens.items() if labels[1] in ("input", "output"))),
             "reasons": reasons,
             "warnings": warnings,
