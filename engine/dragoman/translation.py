@@ -13,11 +13,7 @@ from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import (
-    own_envelope,
-    record_unread,
-    redact_failure,
-)
+from dragoman.dialects.errors.read import own_envelope, record_unread, redact_failure
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
 from dragoman.dialects.shared.service_report import tier_of
 from dragoman.dialects.whole_reply import WholeReply

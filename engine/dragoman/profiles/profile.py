@@ -14,11 +14,7 @@ from dragoman.canonical.request import EFFORTS
 from dragoman.dialects import FACTS
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
-from dragoman.profiles.third_parties_messages import (
-    MID_SYSTEM_MODELS,
-    OUTPUT_LIMITS,
-    PREFILL_MODELS,
-)
+from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS, OUTPUT_LIMITS, PREFILL_MODELS
 from dragoman.short_repr import changed_fields
 
 _LONGEST_KNOWN: Final = 128

@@ -9,12 +9,7 @@ from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.threads.conversation import (
-    Change,
-    ConversationHead,
-    change_id,
-    conversation_id,
-)
+from dragoman.threads.conversation import Change, ConversationHead, change_id, conversation_id
 from dragoman.threads.node import Node
 from dragoman.wire.json_codec import dumps, loads
 

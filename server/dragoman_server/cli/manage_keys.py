@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.wire import json_dumps
-from dragoman_server.accounts.keys.record import (
-    KeyRecord,
-    named,
-    parse_moment,
-    written_moment,
-)
+from dragoman_server.accounts.keys.record import KeyRecord, named, parse_moment, written_moment
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.key_limits import DAILY_COST, MONTHLY_COST, KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS

@@ -30,9 +30,7 @@ from dragoman_server.config.price_tables import PriceFile
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.route import Route
-from dragoman_server.config.routing_options import (
-    RetryOptions,
-)
+from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.setting import (
     Above,
     Each,

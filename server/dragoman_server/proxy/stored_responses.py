@@ -17,16 +17,7 @@ from typing import TypeVar
 from dragoman import Dialect, DragomanError, Failure, LossCode
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import STORED_DIALECT
-from dragoman.threads import (
-    MemoryStore,
-    Node,
-    NotStored,
-    Outline,
-    Store,
-    StoredRequest,
-    StoreError,
-    new_node,
-)
+from dragoman.threads import MemoryStore, Node, NotStored, Outline, Store, StoredRequest, StoreError, new_node
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions

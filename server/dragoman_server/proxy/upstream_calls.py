@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from dragoman.aio import (
-    Http11Transport,
-    PoolOptions,
-    StreamTimers,
-    Transport,
-    UpstreamRequest,
-    UpstreamResponse,
-)
+from dragoman.aio import Http11Transport, PoolOptions, StreamTimers, Transport, UpstreamRequest, UpstreamResponse
 from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.observability.known_secrets import learn_renewed

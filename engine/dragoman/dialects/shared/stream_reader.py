@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dragoman.canonical.events import (
-    Delta,
-    Error,
-    Event,
-    Ping,
-)
+from dragoman.canonical.events import Delta, Error, Event, Ping
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json

@@ -12,12 +12,7 @@ from typing import Any, Final
 
 from dragoman.stages.grammar.checker import LIMIT, Grammar
 from dragoman.stages.grammar.responses_items import Item, Part
-from dragoman.stages.grammar.responses_values import (
-    PART_OF,
-    check_end,
-    check_logprobs,
-    check_response,
-)
+from dragoman.stages.grammar.responses_values import PART_OF, check_end, check_logprobs, check_response
 from dragoman.stages.grammar.values import (
     GrammarError,
     Json,

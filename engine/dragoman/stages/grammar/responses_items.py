@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.stages.grammar.responses_values import (
-    CALLS,
-    TEXT_KEY,
-    check_annotation,
-    check_item,
-    check_part,
-)
+from dragoman.stages.grammar.responses_values import CALLS, TEXT_KEY, check_annotation, check_item, check_part
 from dragoman.stages.grammar.values import Json, TextDigest, digest, require
 
 _CONSTANT: Final = ("id", "type", "role", "call_id", "name", "namespace", "execution", "phase")

@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.errors import LimitExceeded
-from dragoman.threads.conversation import (
-    MAY_DELETE,
-    MAY_UPDATE,
-    WITHOUT_ITEMS,
-    Change,
-    ConversationHead,
-    members,
-)
+from dragoman.threads.conversation import MAY_DELETE, MAY_UPDATE, WITHOUT_ITEMS, Change, ConversationHead, members
 from dragoman.threads.item_list import ItemPage, after_not_found, item_ids, page_from, shown_input
 from dragoman.threads.item_reference import response_of
 from dragoman.threads.node import READ_NODES, Node, Outline, batches

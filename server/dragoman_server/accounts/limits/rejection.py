@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 from dragoman import Dialect, DragomanError, Failure
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman_server.accounts.limits.claim import (
-    CONCURRENCY,
-    IN_COST,
-    PER_DAY,
-    Claim,
-    Outcome,
-)
+from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_COST, PER_DAY, Claim, Outcome
 from dragoman_server.accounts.limits.decision import SCALE, least_hold
 from dragoman_server.accounts.limits.period import calendar
 from dragoman_server.accounts.limits.prices import money

@@ -14,12 +14,7 @@ from typing import Any
 
 from dragoman import Dialect
 from dragoman.gateway import DEFAULT_DIALECT
-from dragoman_server.cli.imports.imported import (
-    Imported,
-    ImportedProvider,
-    ImportedRoute,
-    variable_name,
-)
+from dragoman_server.cli.imports.imported import Imported, ImportedProvider, ImportedRoute, variable_name
 from dragoman_server.cli.imports.vendors import PLACEHOLDERS, base_of
 
 PORT = 3456

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.wire import Json, json_dumps
-from dragoman_server.cli.tool_calls.read_reply import (
-    SeenCall,
-    SeenReply,
-    message_of,
-    object_of,
-    objects_of,
-    text_of,
-)
+from dragoman_server.cli.tool_calls.read_reply import SeenCall, SeenReply, message_of, object_of, objects_of, text_of
 from dragoman_server.cli.tool_calls.repairs import Rule
 
 RULES: Final[tuple[Rule, ...]] = (

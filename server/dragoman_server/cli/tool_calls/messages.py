@@ -7,14 +7,7 @@ from typing import Final
 from dragoman import Profile
 from dragoman.wire import Json
 from dragoman_server.cli.tool_calls.question import ABOUT, OUTPUT_MAX, SCHEMA, SYSTEM, TOOL, USER
-from dragoman_server.cli.tool_calls.read_reply import (
-    SeenCall,
-    SeenReply,
-    index_of,
-    message_of,
-    object_of,
-    text_of,
-)
+from dragoman_server.cli.tool_calls.read_reply import SeenCall, SeenReply, index_of, message_of, object_of, text_of
 from dragoman_server.cli.tool_calls.repairs import Rule
 
 STOP: Final = "tool_use"

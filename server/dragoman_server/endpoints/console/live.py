@@ -17,14 +17,7 @@ from dragoman import DragomanError
 from dragoman.errors import FailureKind
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.row_notes import RowNotes
-from dragoman_server.endpoints.console.rows import (
-    Known,
-    RowFilter,
-    known_rows,
-    merged_rows,
-    newest_rows,
-    without_known,
-)
+from dragoman_server.endpoints.console.rows import Known, RowFilter, known_rows, merged_rows, newest_rows, without_known
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
 

@@ -11,12 +11,7 @@ from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.export_thread import ExportThread
 from dragoman_server.observability.tracing.span import SpanSink
-from dragoman_server.observability.tracing.trace_context import (
-    TraceContext,
-    new_span_id,
-    new_trace_id,
-    read_context,
-)
+from dragoman_server.observability.tracing.trace_context import TraceContext, new_span_id, new_trace_id, read_context
 
 CLOSE_SECONDS = 2.0
 """Seconds that the last spans have when the gateway closes."""

@@ -18,17 +18,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps, json_loads
-from dragoman_server.proxy.runs.interface import (
-    LEASE,
-    Change,
-    LostRun,
-    Marks,
-    NewRun,
-    Position,
-    Run,
-    RunId,
-    RunStore,
-)
+from dragoman_server.proxy.runs.interface import LEASE, Change, LostRun, Marks, NewRun, Position, Run, RunId, RunStore
 from dragoman_server.proxy.runs.own_run import OwnRun
 from dragoman_server.proxy.runs.reader import RunReader
 

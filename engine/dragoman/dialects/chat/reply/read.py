@@ -31,12 +31,7 @@ from dragoman.dialects.chat.reply_fields import (
     record_unsigned,
     usage_elsewhere,
 )
-from dragoman.dialects.chat.stop_and_usage import (
-    DIALECT,
-    read_finish_reason,
-    read_usage,
-    resolve_stop_reason,
-)
+from dragoman.dialects.chat.stop_and_usage import DIALECT, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import (

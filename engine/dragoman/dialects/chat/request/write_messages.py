@@ -8,15 +8,7 @@ the messages of a shorter one.
 
 from __future__ import annotations
 
-from dragoman.canonical.parts import (
-    Document,
-    Image,
-    Native,
-    Part,
-    Recording,
-    Text,
-    ToolResult,
-)
+from dragoman.canonical.parts import Document, Image, Native, Part, Recording, Text, ToolResult
 from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import Turn
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter

@@ -10,17 +10,7 @@ from typing import Any
 
 import orjson
 
-from dragoman.canonical.events import (
-    CUTS,
-    Delta,
-    End,
-    Error,
-    Event,
-    Finish,
-    Ping,
-    Start,
-    Usage,
-)
+from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect

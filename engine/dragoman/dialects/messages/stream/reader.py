@@ -8,17 +8,7 @@ from __future__ import annotations
 
 import orjson
 
-from dragoman.canonical.events import (
-    CUTS,
-    Delta,
-    End,
-    Error,
-    Event,
-    Finish,
-    Ping,
-    Start,
-    Stop,
-)
+from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start, Stop
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json

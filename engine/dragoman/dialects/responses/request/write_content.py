@@ -11,16 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.parts import (
-    Document,
-    FileRef,
-    Image,
-    Inline,
-    Part,
-    Text,
-    ToolResult,
-    Url,
-)
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Part, Text, ToolResult, Url
 from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import ResultFields, Turn
 from dragoman.dialects.openai.content_parts import text_of
