@@ -25,7 +25,7 @@ from support.gateways import ALL, CHAT, CROSS, MESSAGES
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
 
 SECRET = "sk-very-secret-4711"
-MODULES_OF_HELP = 442
+MODULES_OF_HELP = 443
 """Most modules that `--help` and `--version` import."""
 
 

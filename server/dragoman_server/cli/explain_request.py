@@ -11,8 +11,9 @@ from typing import NoReturn
 from dragoman import Dialect, Translation, direction, translate
 from dragoman.gateway import CLIENT_DIALECTS, VENDOR_PROFILES, parse_body
 from dragoman.wire import Json, json_dumps
+from dragoman_server.cli.named_files import read_input, write_result
 from dragoman_server.cli.options import add_dialect
-from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
+from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.configured_fields import with_fields
@@ -47,7 +48,7 @@ def main(args: argparse.Namespace, misused: Callable[[str], NoReturn]) -> int:
     for option, value in (("--to", args.target), ("--profile", args.profile), ("--knob", args.knob)):
         if args.config is not None and value:
             misused(f"{option} cannot be combined with --config, whose routes select the upstream")
-    data = read_input(args)
+    data = read_input(args.file)
     payload = parse_body(data)
     source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
     if args.config is not None:
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace, misused: Callable[[str], NoReturn]) -> int:
         explained = _by_dialect(args, data, payload, source)
     if not args.source:
         print(f"read as a {source} request, because of its fields; use --from for another dialect", file=sys.stderr)
-    write_output(json_dumps(explained) if args.json else as_text(explained).encode("utf-8", "backslashreplace"))
+    write_result(json_dumps(explained) if args.json else as_text(explained).encode("utf-8", "backslashreplace"))
     return 0
 
 

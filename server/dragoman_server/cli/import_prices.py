@@ -22,6 +22,7 @@ from dragoman_server.cli.imports.litellm_prices import read_litellm
 from dragoman_server.cli.imports.models_dev_prices import read_models_dev, vendors_of
 from dragoman_server.cli.imports.price_list import ListedPrice
 from dragoman_server.cli.imports.price_vendors import vendors_of_host
+from dragoman_server.cli.named_files import add_output, read_input, write_output
 from dragoman_server.config.config_error import join
 from dragoman_server.config.load import load_config
 from dragoman_server.config.price_tables import FILE
@@ -43,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imports.add_argument(
         "-c", "--config", metavar="FILE", help=f"configuration with the models (default ./{DEFAULT_FILE})"
     )
-    imports.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
-    imports.add_argument("--force", action="store_true", help="overwrite the output if it exists")
+    add_output(imports)
     imports.add_argument("--all", action="store_true", help="all models of the providers' vendors")
     imports.add_argument(
         "--vendor",
@@ -95,17 +95,17 @@ def main(args: argparse.Namespace) -> int:
         _report(selected, vendors)
         print("dragoman: no price of the list is for a model of the configuration", file=sys.stderr)
         return 1
-    if not _write(_toml(selected, listed), args.output, force=args.force):
+    if not write_output(_toml(selected, listed), args.output, force=args.force):
         return 1
     _report(selected, vendors)
-    if args.output not in (None, "-"):
+    if args.output != "-":
         print(f'wrote {args.output}. Name it in {path}: [prices] {FILE} = "{args.output}"', file=sys.stderr)
     return 0
 
 
 def read_list(path: str) -> PriceList:
     """Return the list in a file. Raises CommandError for another one, OSError if it cannot be read."""
-    raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    raw = read_input(path)
     try:
         data = json.loads(raw.decode("utf-8-sig"), parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -184,20 +184,6 @@ def _toml(selected: _Selection, listed: PriceList) -> str:
     for (provider, model), price in sorted(selected.found.items(), key=lambda item: item[0]):
         lines += ["", *price.lines(join(f"{join('providers', provider)}.prices", model))]
     return "\n".join(lines) + "\n"
-
-
-def _write(text: str, output: str | None, *, force: bool) -> bool:
-    if output in (None, "-"):
-        sys.stdout.write(text)
-        return True
-    assert output is not None
-    try:
-        with Path(output).open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        print(f"dragoman: {output} exists; --force overwrites it", file=sys.stderr)
-        return False
-    return True
 
 
 def _report(selected: _Selection, vendors: Mapping[str, tuple[str, ...]]) -> None:

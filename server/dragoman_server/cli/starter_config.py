@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from dragoman_server.cli.config_source import DEFAULT_FILE
+from dragoman_server.cli.named_files import write_output
 from dragoman_server.config.json_schema import DIRECTIVE, SCHEMA_FILE, schema_text
 
 STARTER = (
@@ -97,16 +98,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Write the starter configuration, and its schema next to it. Return 1 if the file exists. Raises OSError."""
-    if args.file == "-":
-        sys.stdout.write(STARTER)
-        return 0
-    path = Path(args.file)
-    try:
-        with path.open("w" if args.force else "x", encoding="utf-8") as file:
-            file.write(STARTER)
-        path.with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
-    except FileExistsError:
-        print(f"dragoman: {path} exists; --force overwrites it, - writes to standard output", file=sys.stderr)
+    path = args.file
+    if not write_output(STARTER, path, force=args.force):
         return 1
-    print(f"wrote {path}. Edit it, then: dragoman check {path}; dragoman serve {path}", file=sys.stderr)
+    if path != "-":
+        Path(path).with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
+        print(f"wrote {path}. Edit it, then: dragoman check {path}; dragoman serve {path}", file=sys.stderr)
     return 0

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from dragoman import ClientRequestError, Dialect, Failure, Knobs, Losses, Profile, Translation, direction, translate
 from dragoman.gateway import CLIENT_DIALECTS
 from dragoman.wire import Json, json_loads
+from dragoman_server.cli.named_files import read_input, write_result
 from dragoman_server.cli.options import add_dialect
-from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
+from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of
 
 KINDS = ("request", "reply", "stream")
 
@@ -41,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Translate the file. Return 1 if a stream ends in an error. Raises CommandError, DragomanError, OSError."""
     source, target = Dialect(args.source), Dialect(args.target)
-    data = read_input(args)
+    data = read_input(args.file)
     kind = args.kind or kind_of(data)
     profile = profile_of(args, target if kind == "request" else source)
     converted = convert(data, source, target, kind=kind, model=args.model, profile=profile, knobs=knobs_of(args.knob))
-    write_output(converted.data)
+    write_result(converted.data)
     for loss in converted.losses:
         print(f"loss {loss}", file=sys.stderr)
     if not converted.losses:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from dragoman import Dialect, Knobs, Profile, builtin_profile
@@ -22,17 +20,6 @@ def add_translation(parser: argparse.ArgumentParser) -> None:
         "--knob", action="append", default=[], metavar="NAME=VALUE", help="set a knob, e.g. on_loss=reject"
     )
     parser.add_argument("file", metavar="FILE", help="input, - for standard input")
-
-
-def read_input(args: argparse.Namespace) -> bytes:
-    """Return the content of the file. Raises OSError."""
-    return sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-
-
-def write_output(out: bytes) -> None:
-    """Write to standard output, with a line break at the end."""
-    sys.stdout.buffer.write(out if out.endswith(b"\n") else out + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def profile_of(args: argparse.Namespace, upstream: Dialect) -> Profile:

@@ -13,6 +13,7 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.imports.claude_code_router import import_router, read_json5
 from dragoman_server.cli.imports.imported import Imported, printable
 from dragoman_server.cli.imports.litellm import import_litellm
+from dragoman_server.cli.named_files import add_output, read_input, write_output
 from dragoman_server.config.config_error import ConfigError
 from dragoman_server.config.json_schema import SCHEMA_FILE, schema_text
 
@@ -47,15 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (title, form, _, _) in ORIGINS.items():
         origin = origins.add_parser(name, help=f"the configuration of {title} ({form})")
         origin.add_argument("file", metavar="FILE", help="file to import, - for standard input")
-        origin.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
-        origin.add_argument("--force", action="store_true", help="overwrite the output if it exists")
+        add_output(origin)
         origin.set_defaults(run=main, origin=name)
 
 
 def main(args: argparse.Namespace) -> int:
     """Import a file. Return 0, or 1 if no provider was found or the output exists. Raises CommandError, OSError."""
     title, form, read, convert = ORIGINS[args.origin]
-    raw = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    raw = read_input(args.file)
     try:
         data = read(raw.decode("utf-8-sig"))
     except ConfigError:
@@ -69,8 +69,11 @@ def main(args: argparse.Namespace) -> int:
         _report(found)
         print(f"dragoman: no provider of {args.file} can be imported", file=sys.stderr)
         return 1
-    if not _write(found.toml(), args.output, force=args.force):
+    if not write_output(found.toml(), args.output, force=args.force):
         return 1
+    if args.output != "-":
+        Path(args.output).with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
+        print(f"wrote {args.output}. Check it: dragoman check {args.output}", file=sys.stderr)
     _report(found)
     return 0
 
@@ -80,22 +83,6 @@ def _position(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f": line {error.lineno}, column {error.colno}"
     return f": {error}" if isinstance(error, _YamlError) else ""
-
-
-def _write(text: str, output: str | None, *, force: bool) -> bool:
-    if output is None or output == "-":
-        sys.stdout.write(text)
-        return True
-    path = Path(output)
-    try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        print(f"dragoman: {path} exists; --force overwrites it", file=sys.stderr)
-        return False
-    path.with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
-    print(f"wrote {path}. Check it: dragoman check {path}", file=sys.stderr)
-    return True
 
 
 def _report(found: Imported) -> None:
