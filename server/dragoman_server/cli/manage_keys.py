@@ -301,20 +301,16 @@ def _change(args: argparse.Namespace) -> int:
             args.name, "nothing to change: give a limit, --model, --expires, --admin, --capture or --tag"
         )
 
-    async def put(store: KeyStore, _: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
-        found = await store.keys()
-        record = named(found.records, args.name) if found is not None else None
-        if record is None:
-            return found.records if found is not None else ()
+    async def put(store: KeyStore, record: KeyRecord) -> KeyRecord:
         changed = replace(record, **changes, limits=replace(record.limits, **limits))
         _check(changed)
         _check_limits(changed, options)
         await store.put_key(changed)
         return changed
 
-    record = () if _missing(options) else _with_store(options, put)
-    if not isinstance(record, KeyRecord):
-        return _unknown(args.name, record, options)
+    record = _edit(args.name, options, put)
+    if record is None:
+        return 1
     print(f"changed {describe_key(record)}. Gateways use it {_soon(options)}.", file=sys.stderr)
     return 0
 
@@ -326,10 +322,23 @@ def _check_stored(name: str, configured: Mapping[str, KeyRecord], verb: str) -> 
         raise CommandError(where, f"is in the configuration: {verb} [{where}] and reload the gateway")
 
 
-def _unknown(name: str, records: Sequence[KeyRecord], options: StoreOptions) -> int:
-    similar = closest(name, [record.name for record in records])
+def _edit(
+    name: str, options: StoreOptions, edit: Callable[[KeyStore, KeyRecord], Awaitable[KeyRecord]]
+) -> KeyRecord | None:
+    """Run `edit` on a stored key, and return what it returns; None, after a message, if there is no such key."""
+
+    async def work(store: KeyStore, _: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
+        found = await store.keys()
+        records = found.records if found is not None else ()
+        record = named(records, name)
+        return await edit(store, record) if record is not None else records
+
+    known: KeyRecord | Sequence[KeyRecord] = () if _missing(options) else _with_store(options, work)
+    if isinstance(known, KeyRecord):
+        return known
+    similar = closest(name, [record.name for record in known])
     print(f"dragoman: there is no key {name!r}{similar}{_no_file(options)}", file=sys.stderr)
-    return 1
+    return None
 
 
 def _no_file(options: StoreOptions) -> str:
@@ -340,16 +349,12 @@ def _revoke(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     _check_stored(args.name, configured, "remove")
 
-    async def remove(store: KeyStore, _: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
-        found = await store.keys()
-        record = named(found.records, args.name) if found is not None else None
-        if record is None:
-            return found.records if found is not None else ()
+    async def remove(store: KeyStore, record: KeyRecord) -> KeyRecord:
         await store.remove_key(record.id)
         return record
 
-    record = () if _missing(options) else _with_store(options, remove)
-    if not isinstance(record, KeyRecord):
-        return _unknown(args.name, record, options)
+    record = _edit(args.name, options, remove)
+    if record is None:
+        return 1
     print(f"revoked {record.name} ({record.id}); gateways reject it {_soon(options)}", file=sys.stderr)
     return 0
