@@ -60,46 +60,40 @@ class RowFilter:
 
     def selects(self, receipt: Receipt) -> bool:
         """True if a receipt belongs into the table."""
-        if self.before and not self.is_before(receipt.created, receipt.opened_at):
-            return False
-        if self.state and receipt.ended != self.state and (self.state != "ended" or receipt.ended == "open"):
-            return False
-        if self.client and self.client != (receipt.endpoint or receipt.client):
-            return False
-        if self.provider and self.provider != receipt.provider:
-            return False
-        if self.key and self.key != _key_name(receipt):
-            return False
-        if self.upstream and self.upstream != _upstream(receipt):
-            return False
-        if self.losses and not losses_of(receipt):
-            return False
-        return not self.text or self._finds_text(receipt)
+        values = (receipt.endpoint or receipt.client, receipt.provider, _key_name(receipt), _upstream(receipt))
+        names = (receipt.request_id, receipt.model, receipt.provider, receipt.route, receipt.client_profile, values[2])
+        return (
+            self._selects(receipt.created, receipt.opened_at, receipt.ended, values)
+            and (not self.losses or losses_of(receipt) > 0)
+            and self._finds_text(names)
+        )
 
     def selects_row(self, row: Json) -> bool:
         """True if the row of another host belongs into the table."""
-        if self.before and not self.is_before(row["time"], row.get("opened", 0.0)):
+        values = (row["client"], row["provider"], row["key"], row["upstream"])
+        names = (row[name] for name in ("id", "model", "provider", "route", "profile", "key", "host"))
+        return (
+            self._selects(row["time"], row.get("opened", 0.0), row["state"], values)
+            and (not self.losses or bool(row["losses"]))
+            and self._finds_text(names)
+        )
+
+    def _selects(self, created: int, opened: float, state: str, values: tuple[str | None, ...]) -> bool:
+        """True for a time, a state, and the client, provider, key and upstream of a request that belongs there."""
+        if self.before and not self.is_before(created, opened):
             return False
-        state = row["state"]
         if self.state and state != self.state and (self.state != "ended" or state == "open"):
             return False
-        for name in ("client", "provider", "key", "upstream"):
-            if (value := getattr(self, name)) and value != row[name]:
-                return False
-        if self.losses and not row["losses"]:
-            return False
-        names = (row[name] for name in ("id", "model", "provider", "route", "profile", "key", "host"))
-        wanted = self.text.lower()
-        return not wanted or any(name is not None and wanted in name.lower() for name in names)
+        wanted = (self.client, self.provider, self.key, self.upstream)
+        return all(not each or each == value for each, value in zip(wanted, values, strict=True))
 
     def is_before(self, created: int, opened: float) -> bool:
         """True if a request comes after `before` in the table, which has the newest first."""
         return (created, opened) < (self.before, self.opened) if self.opened else created <= self.before
 
-    def _finds_text(self, receipt: Receipt) -> bool:
+    def _finds_text(self, names: Iterable[str | None]) -> bool:
         wanted = self.text.lower()
-        names = (receipt.request_id, receipt.model, receipt.provider, receipt.route, receipt.client_profile)
-        return any(name is not None and wanted in name.lower() for name in (*names, _key_name(receipt)))
+        return not wanted or any(name is not None and wanted in name.lower() for name in names)
 
 
 def _number(query: Mapping[str, Any], name: str, default: float) -> float:
