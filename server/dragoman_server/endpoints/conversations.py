@@ -36,6 +36,7 @@ from dragoman.threads import (
     shown_input,
 )
 from dragoman.wire import Json, json_dumps
+from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.issued_conversations import (
     create_at,
     find_keeper,
@@ -44,7 +45,7 @@ from dragoman_server.endpoints.issued_conversations import (
     keeper_of_new,
 )
 from dragoman_server.endpoints.not_implemented import stored_objects
-from dragoman_server.endpoints.stored_responses import Make, respond
+from dragoman_server.endpoints.stored_responses import Make, respond, respond_or_forward
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
@@ -75,23 +76,11 @@ class ConversationEndpoints:
         """Return what `make` returns, or the response of the upstream that keeps the conversation."""
         services = self._services
 
-        async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = await keeper_of(services, request, caller)
-            if provider is not None:
-                return await forward_to_keeper(
-                    services, request, caller, provider, request_id, await self._body(request)
-                )
-            if services.responses.stores:
-                return None
-            return await unknown(caller, request_id) or stored_objects(request_id, request)
+        async def forward(caller: Caller, provider: Provider, request_id: str) -> web.StreamResponse:
+            body = await self._body(request)
+            return await forward_to_keeper(services, request, caller, provider, request_id, body)
 
-        async def unknown(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = await find_keeper(services, request, caller)
-            if provider is None:
-                return None
-            return await forward_to_keeper(services, request, caller, provider, request_id, await self._body(request))
-
-        return await respond(services, request, make, elsewhere=elsewhere, unknown=unknown)
+        return await respond_or_forward(services, request, make, keeper_of, find_keeper, forward)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations`: create a conversation, with items and metadata."""

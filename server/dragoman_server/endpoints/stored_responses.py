@@ -15,6 +15,7 @@ from dragoman.errors import FailureKind
 from dragoman.gateway import STORED_DIALECT
 from dragoman.threads import ItemPage, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
+from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.issued_responses import find_issuer, forward_to_issuer, issuer_of_request
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.proxy.auth import Caller, owner_of
@@ -37,6 +38,8 @@ _NO_LONGER = "its events are no longer kept from there on; leave out `stream` to
 
 Make = Callable[[str, str], Awaitable[bytes | web.StreamResponse]]
 """A function that returns the body, or the response, for the `owner` of what is shown and the request's id."""
+Find = Callable[[Services, web.Request, Caller], Awaitable[Provider | None]]
+"""A function that returns the upstream that has the object of a request, or None."""
 
 
 class ResponsesEndpoints:
@@ -62,21 +65,10 @@ class ResponsesEndpoints:
         """
         services = self._services
 
-        async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = await issuer_of_request(services, request, caller)
-            if provider is not None:
-                return await forward_to_issuer(services, request, caller, provider, request_id, what)
-            if services.responses.stores:
-                return None
-            return await unknown(caller, request_id) or stored_objects(request_id, request)
-
-        async def unknown(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = await find_issuer(services, request, caller)
-            if provider is None:
-                return None
+        async def forward(caller: Caller, provider: Provider, request_id: str) -> web.StreamResponse:
             return await forward_to_issuer(services, request, caller, provider, request_id, what)
 
-        return await respond(services, request, make, elsewhere=elsewhere, unknown=unknown)
+        return await respond_or_forward(services, request, make, issuer_of_request, find_issuer, forward)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return a stored response, or one that runs in the background; with `stream`, its events."""
@@ -182,6 +174,34 @@ class ResponsesEndpoints:
 
 def _own(_: web.Request, caller: Caller) -> str:
     return owner_of(caller.owner, caller.key)
+
+
+async def respond_or_forward(
+    services: Services,
+    request: web.Request,
+    make: Make,
+    known: Find,
+    find: Find,
+    forward: Callable[[Caller, Provider, str], Awaitable[web.StreamResponse]],
+) -> web.StreamResponse:
+    """Return what `make` returns, or the response of the upstream that has the object of the request.
+
+    `known` returns the upstream if that is known, `find` searches for it.
+    """
+
+    async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
+        provider = await known(services, request, caller)
+        if provider is not None:
+            return await forward(caller, provider, request_id)
+        if services.responses.stores:
+            return None
+        return await unknown(caller, request_id) or stored_objects(request_id, request)
+
+    async def unknown(caller: Caller, request_id: str) -> web.StreamResponse | None:
+        provider = await find(services, request, caller)
+        return await forward(caller, provider, request_id) if provider is not None else None
+
+    return await respond(services, request, make, elsewhere=elsewhere, unknown=unknown)
 
 
 async def respond(
