@@ -1,1 +1,4 @@
-"""Generators of single reference pages, for `generate.py`. They import the project and `docstrings`, not each other."""
+"""Generators of single reference pages, for `generate.py`.
+
+They import the project, `docstrings` and `table`, not each other.
+"""
