@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
 from dragoman import Dialect, Usage
 from dragoman.gateway import ServiceReport
 from dragoman.wire import Json
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.known_keys import KnownKeys, store_unavailable
+from dragoman_server.accounts.known_keys import KnownKeys
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     IN_COST,
@@ -47,12 +46,12 @@ from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
-from dragoman_server.accounts.store.options import CLOSED, StoreOptions
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store_guard import StoreGuard
 from dragoman_server.observability import metric_families as families
 from dragoman_server.observability.metric_families import Totals
 
 log = logging.getLogger("dragoman")
-T = TypeVar("T")
 TICK = 1.0
 """Seconds between two attempts to reach a store that did not answer."""
 RENEW = 20.0
@@ -90,7 +89,8 @@ class Accounts:
         self._prices = prices
         self._now = now
         self._store = create_store(options, now) if store is None else store
-        self.keys = KnownKeys(records, options, store=self._store, guarded=self._guarded, totals=totals, now=now)
+        self._guard = StoreGuard(self._store, options, totals)
+        self.keys = KnownKeys(records, options, store=self._store, guarded=self._guard.call, totals=totals, now=now)
         self._is_remarked = False
         self._settlements = Settlements(self._send, self._dropped)
         self._memory = self._store if isinstance(self._store, MemoryAccountStore) else None
@@ -98,15 +98,12 @@ class Accounts:
         self._leases: dict[str, str] = {}
         """The leases of open requests that a store has granted, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
-        self.healthy = True
-        """False while the store of the limits does not answer."""
 
     # --- life --------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Open the store, and read its keys if it answers. Raises StoreError if the store cannot be used at all."""
-        await self._store.open()
-        self._totals.put(families.STORE_UP, (), 1)
+        await self._guard.open()
         run = asyncio.get_running_loop().create_task
         await self.keys.open()
         with suppress(StoreError):
@@ -114,6 +111,11 @@ class Accounts:
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
         if (following := self.keys.follow()) is not None:
             self._tasks.append(following)
+
+    @property
+    def healthy(self) -> bool:
+        """False while the store of the limits does not answer."""
+        return self._guard.healthy
 
     @property
     def is_open(self) -> bool:
@@ -138,7 +140,7 @@ class Accounts:
         """Use these keys of a new configuration. Return False if its store is another one, which needs a restart."""
         same = _place(options) == _place(self._options)
         if same:
-            self._options = options
+            self._options = self._guard.options = options
         self.keys.configure(records, self._options)
         return same
 
@@ -154,7 +156,7 @@ class Accounts:
                     await self._retry()
                 if now - renewed >= RENEW or abs(self._now() - now - ahead) >= _JUMP:
                     renewed, ahead = now, self._now() - now
-                    await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
+                    await self._guard.call("renew", lambda: self._store.renew(self._open_leases()))
                 if now - refreshed >= self._options.refresh or not self.keys.known:
                     refreshed = now
                     await self._refresh()
@@ -165,35 +167,16 @@ class Accounts:
 
     async def _refresh(self) -> None:
         """Check the store, and read what may have changed in it. Raises StoreError."""
-        await self._guarded("ping", self._store.ping)
+        await self._guard.call("ping", self._store.ping)
         if not self._is_remarked:
-            for remark in await self._guarded("remarks", self._store.remarks):
+            for remark in await self._guard.call("remarks", self._store.remarks):
                 log.warning("%s", remark)
             self._is_remarked = True
         await self.keys.refresh()
 
-    # --- health ------------------------------------------------------------------------------------------------------
-
-    async def _guarded(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Call the store, unless it did not answer last time. Raises StoreError."""
-        if not self.healthy:
-            raise StoreError("the store does not answer")
-        try:
-            return await call()
-        except StoreError as error:
-            self._totals.add(families.STORE_ERRORS, (operation,))
-            if self.healthy:  # calls that were under way at the same time fail too
-                self.healthy = False
-                self._totals.put(families.STORE_UP, (), 0)
-                policy = "rejected" if self._options.on_failure == CLOSED else "admitted without limits"
-                log.error("the store of limits does not answer, requests are %s: %s", policy, error)
-            raise
-
     async def _retry(self) -> None:
         """Reach a store that did not answer. Raises StoreError."""
-        await self._store.ping()
-        self.healthy = True
-        self._totals.put(families.STORE_UP, (), 1)
+        await self._guard.retry()
         log.warning(
             "the store of limits answers again; ended requests that it did not count yet: %d", len(self._settlements)
         )
@@ -285,7 +268,7 @@ class Accounts:
             self._settlements.add(cancellation_of(claim))
             raise
         except StoreError:
-            self._check_policy()
+            self._guard.check_policy()
             return claim
         if outcome.rejected:
             for name in outcome.rejected:
@@ -304,22 +287,15 @@ class Accounts:
         # A client that waits for a reply's end before its next request must not be rejected for the one that ended.
         waiting = bool(claim.limits.concurrent) and self._settlements.holds(claim.key)
         try:
-            outcome = await self._guarded("admit", lambda: self._store.admit(claim))
+            outcome = await self._guard.call("admit", lambda: self._store.admit(claim))
             if waiting and CONCURRENCY in outcome.rejected:
                 await self._settlements.flush(self._options.timeout)
-                outcome = await self._guarded("admit", lambda: self._store.admit(claim))
+                outcome = await self._guard.call("admit", lambda: self._store.admit(claim))
         except StoreError:
             # It may have been granted although the answer did not arrive.
             self._settlements.add(cancellation_of(claim))
             raise
         return outcome
-
-    def _check_policy(self) -> None:
-        """Admit a request that the store could not check, or raise DragomanError."""
-        if self._options.on_failure == CLOSED:
-            self._totals.add(families.STORE_UNCHECKED, ("rejected",))
-            raise store_unavailable("the limits of this API key cannot be checked at the moment; try again later")
-        self._totals.add(families.STORE_UNCHECKED, ("admitted",))
 
     def settle(
         self,
@@ -382,7 +358,7 @@ class Accounts:
         return tokens_of(usage), cost
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
-        await self._guarded("settle", lambda: self._store.settle(settlements))
+        await self._guard.call("settle", lambda: self._store.settle(settlements))
 
     def _dropped(self) -> None:
         self._totals.add(families.SETTLEMENTS_DROPPED)
@@ -391,11 +367,11 @@ class Accounts:
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let all gateways of the store know a cooldown. Raises StoreError."""
-        await self._guarded("cool", lambda: self._store.cool(name, seconds))
+        await self._guard.call("cool", lambda: self._store.cool(name, seconds))
 
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns that any gateway of the store has made. Raises StoreError."""
-        return await self._guarded("cooldowns", self._store.cooldowns)
+        return await self._guard.call("cooldowns", self._store.cooldowns)
 
 
 def _place(options: StoreOptions) -> StoreOptions:

@@ -96,7 +96,7 @@ async def test_a_store_that_is_away(policy: str, status: int) -> None:
         assert (await asked(entrance))[1] == READY
         for task in accounts._tasks:
             task.cancel()
-        accounts.healthy = False
+        accounts._guard.healthy = False
         where = "warnings" if policy == "open" else "reasons"
         assert (await asked(entrance))[:2] == (
             status,
@@ -106,7 +106,7 @@ async def test_a_store_that_is_away(policy: str, status: int) -> None:
             503,
             {"ready": False, "reasons": ["store_unavailable"], "warnings": []},
         )
-        accounts.healthy = True
+        accounts._guard.healthy = True
 
 
 async def test_a_store_of_responses_that_fails_is_a_warning() -> None:
@@ -139,12 +139,12 @@ async def test_keys_that_could_not_be_read_make_it_unready() -> None:
     async with gate(with_keys(CONFIG, record)) as entrance:
         accounts = entrance.gateway.services.named_keys.accounts
         assert accounts is not None
-        accounts.healthy = False
+        accounts._guard.healthy = False
         accounts.keys._reader.known = False
         assert (await asked(entrance))[0] == 503
         accounts.keys._reader.known = True
         assert (await asked(entrance))[0] == 200
-        accounts.healthy = True
+        accounts._guard.healthy = True
 
 
 async def test_providers_that_are_down_are_warnings() -> None:
