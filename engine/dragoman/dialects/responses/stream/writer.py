@@ -1,8 +1,6 @@
 """Canonical events to a Responses stream: numbered events, one item per block, the complete reply in the last event.
 
-The SDK's state machine needs every item and part announced before its deltas, with an unchanged id and an index of its
-own. Agents take a call from `response.output_item.done` and run it, so an incomplete call is never reported as
-completed (mapping §9.7). The bytes around the text of a delta are built once per item.
+The frames of items are in `item_writer`.
 """
 
 from __future__ import annotations
@@ -33,24 +31,21 @@ from dragoman.dialects.responses.reply.encrypted_content import loss_code, write
 from dragoman.dialects.responses.reply.item_shapes import (
     BUILT_IN,
     COMPACTION,
-    CUSTOM,
-    CUT_BUILT_IN,
     IMAGE_CALL,
     REFUSAL,
     TEXT,
-    complete_arguments,
     image_data,
     shape_of,
 )
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
+from dragoman.dialects.responses.stream.item_writer import ItemWriter
 from dragoman.dialects.responses.stream.keepalive import keepalive_payload
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
-from dragoman.dialects.shared.stream_writer import Frames, StreamWriter, Writes
-from dragoman.errors import LimitExceeded, UpstreamProtocolError
+from dragoman.dialects.shared.stream_writer import Frames, Writes
+from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.built_in_tools import read_action
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
@@ -61,33 +56,19 @@ _BEGUN: Final = _CREATED + (
 _END: Final = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n'
 
 
-class ResponsesWriter(StreamWriter):
+class ResponsesWriter(ItemWriter):
     """Writes one stream."""
 
-    __slots__ = (
-        "_encrypted_blocks",
-        "_finish",
-        "_held",
-        "_open",
-        "_output",
-        "_room",
-        "_sequence",
-        "_snapshot",
-        "_summary",
-    )
+    __slots__ = ("_encrypted_blocks", "_finish", "_held", "_open", "_snapshot", "_summary")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._snapshot: ResponseObject | None = None
         self._open: dict[int, WrittenItem] = {}
-        self._output: WrittenOutput
-        """The items. Set with the first event."""
         self._encrypted_blocks: dict[int, BlockStart] = {}
         """Starts of reasoning blocks that are encrypted only, and of pictures. Their items start with the content."""
         self._held: tuple[int, WrittenItem, str] | None = None
         """A delta whose log probabilities may follow: block index, item, text. None if the client wants none."""
-        self._sequence = 0
-        self._room = context.limits.reply_body
         self._summary = context.knobs.reasoning_surface == "summary"
         self._finish: Finish | None = None
 
@@ -133,11 +114,6 @@ class ResponsesWriter(StreamWriter):
 
     # --- frames --------------------------------------------------------------------------------------------------
 
-    def _emit(self, kind: str, body: bytes, out: Frames) -> None:
-        sequence = self._sequence
-        self._sequence = sequence + 1
-        out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
-
     def _begin(self, event: Start, out: Frames) -> None:
         snapshot = self._snapshot = ResponseObject(self.context, event.id, event.model, event.created, event.tier)
         self._output = WrittenOutput(snapshot.base, self.context.plain_calls)
@@ -148,14 +124,6 @@ class ResponsesWriter(StreamWriter):
             block = self._output.add(COMPACTION)
             self._item_added(block, out)
             self._item_done(block, True, self.context.stored.compaction, out)
-
-    def _reserve(self, size: int) -> None:
-        self._room -= size
-        if self._room < 0:
-            raise self._too_large()
-
-    def _too_large(self) -> LimitExceeded:
-        return LimitExceeded("reply_body", self.context.limits.reply_body, upstream=True)
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
@@ -187,19 +155,6 @@ class ResponsesWriter(StreamWriter):
         if kind == "refusal":
             self._part_added(block, out)
 
-    def _item_added(self, block: WrittenItem, out: Frames) -> None:
-        """Announce an item."""
-        shape = block.item.shape
-        if not shape.part_list and shape.events:
-            block.prepare_deltas(b"", live=not self.context.logprobs)
-        self._emit("response.output_item.added", block.item_body(dumps(block.item.build("in_progress"))), out)
-
-    def _part_added(self, block: WrittenItem, out: Frames) -> None:
-        """Announce an item's part. A reasoning item gets its part with its first text, as it may have no text."""
-        block.part_added = True
-        self._emit(block.part_event("added"), block.part_body(""), out)
-        block.prepare_deltas(b"", live=not self.context.logprobs)
-
     def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
         """Write a delta that has no direct format: the first of reasoning, one that is held, one without an event."""
         if self._held is not None:
@@ -214,11 +169,6 @@ class ResponsesWriter(StreamWriter):
             self._held = index, block, text
         else:
             self._emit_delta(block.delta_frame, dump_str(text), out)
-
-    def _emit_delta(self, frame: bytes, literal: bytes, out: Frames) -> None:
-        sequence = self._sequence
-        self._sequence = sequence + 1
-        out.append(frame % (sequence, literal))
 
     def _emit_held(self, event: Event | None, out: Frames) -> None:
         """Write the held delta, with the log probabilities if `event` has them."""
@@ -295,68 +245,6 @@ class ResponsesWriter(StreamWriter):
             self._write_held(block, event.complete, out)
         else:
             self._end_call(block, event.complete, out)
-
-    def _end_prose(self, block: WrittenItem, complete: bool, out: Frames) -> None:
-        item, text = block.item, block.text()
-        shape = item.shape
-        if block.loss is not None and item.encrypted_content is None:
-            self.context.losses.add(block.loss, "reasoning")
-        if text is None:
-            self._item_done(block, complete, None, out)
-            return
-        if shape is TEXT:
-            if text:
-                self._output.has_content = True
-            if complete and not block.citations and not item.logprobs:
-                frames, encoded = block.text_done(self._sequence, text)
-                self._sequence += 3
-                out.append(frames)
-                self._output.close_encoded(block, encoded)
-                return
-            for body in block.annotation_bodies(len(text)):
-                self._emit("response.output_text.annotation.added", body, out)
-            if len(item.annotations) < len(block.citations):
-                self.context.losses.add(LossCode.CITATIONS, "annotations")
-        elif shape is REFUSAL:
-            self._output.has_refusal = True
-        # Encoded once, sent four times: in this event, in the part, in the item and in the last event.
-        literal = dump_str(text)
-        fragment = Fragment(literal)
-        self._emit(shape.events + ".done", block.text_body(literal), out)
-        self._emit(block.part_event("done"), block.part_body(fragment), out)
-        self._item_done(block, complete, fragment, out)
-
-    def _end_call(self, block: WrittenItem, complete: bool, out: Frames) -> None:
-        item, text = block.item, block.buffer.getvalue()
-        shape = item.shape
-        if complete and shape.key == "arguments" and shape.events and not text.strip():
-            # A call without arguments: clients parse the deltas, and "" is not JSON (mapping §6.3).
-            self._emit_delta(block.delta_frame, b'"{}"', out)
-        text, arguments, complete = complete_arguments(shape, text, complete)
-        if complete and shape.events:
-            self._emit(shape.events + ".done", block.text_body(dump_str(text)), out)
-        elif shape is CUSTOM:
-            # Codex runs a free-text call at its `output_item.done`, whatever the status. Only the last event has it.
-            self._output.close(block, "incomplete", text)
-            return
-        self._item_done(block, complete, arguments, out)
-
-    def _write_held(self, held: WrittenItem, complete: bool, out: Frames) -> None:
-        """Write a complete call of a built-in tool. Clients run every one, so one that was cut is left out."""
-        name = held.item.name
-        if not complete:
-            self.context.losses.add(LossCode.CALL_CUT, name, CUT_BUILT_IN)
-            return
-        action = read_action(name, held.buffer.getvalue(), self.context.losses)
-        block = self._output.add_call(held.item.shape, held.item.call_id, name, None)
-        # AI SDK reads the kind of a patch and its path from the announcement.
-        encoded = dumps(block.item.build("in_progress", action))
-        self._emit("response.output_item.added", block.item_body(encoded), out)
-        self._item_done(block, True, action, out)
-
-    def _item_done(self, block: WrittenItem, complete: bool, text: Any, out: Frames) -> None:
-        encoded = self._output.close(block, "completed" if complete else "incomplete", text)
-        self._emit("response.output_item.done", block.item_body(encoded), out)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
