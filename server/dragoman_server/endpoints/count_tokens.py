@@ -115,9 +115,10 @@ class TokenCounts:
         request_id = scope.receipt.request_id
         wanted: _CountRequest | None = None
         try:
-            draft = await admit(scope, Draft(request, services.loaded, is_sent=False))
+            draft = Draft(request, services.loaded, is_sent=False)
+            await admit(scope, draft)
             async with counted(services.named_keys.accounts, scope.caller.key, request_id, client):
-                draft = await run_steps(counted_steps(services, client), scope, draft)
+                await run_steps(counted_steps(services, client), scope, draft)
                 wanted = _CountRequest(draft.target.provider, scope.translation, scope.caller.owner)
                 provider = wanted.provider.name
                 found = await self._count(request, wanted)

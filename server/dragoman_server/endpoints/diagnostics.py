@@ -149,7 +149,7 @@ class Diagnostics:
         caller.require_model(model)
         target = await chosen_target(scope, draft, model) if to is None else None
         draft.target = target or self._target(to, model, client)
-        draft = await run_steps(explained(self._services, client), scope, draft)
+        await run_steps(explained(self._services, client), scope, draft)
         translation, profile, provider = scope.translation, scope.receipt.client_profile, draft.target.provider
         if to is not None and to not in draft.loaded.config.providers:
             vendor = VENDOR_PROFILES[provider.dialect]

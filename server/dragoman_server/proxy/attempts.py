@@ -201,8 +201,8 @@ class Attempts:
         """Add the conversation to the party, if that was not needed before."""
         draft, receipt = self._draft, self._scope.receipt
         if draft.conversation is None and draft.body:
-            payload = (await parse(self._scope, draft)).payload
-            draft.payload = {}
+            await parse(self._scope, draft)
+            payload, draft.payload = draft.payload, {}
             draft.conversation = conversation_digest(receipt.client, payload, receipt.owner)
             self._party = party_of(self._owner, draft.conversation)
 

@@ -22,7 +22,7 @@ from dragoman_server.services import Services
 _TAG = istr(TAG_HEADER)
 
 
-async def admit(scope: RequestScope, draft: Draft) -> Draft:
+async def admit(scope: RequestScope, draft: Draft) -> None:
     """Find the client of a request."""
     check_open(scope.services, draft.request)
     scope.admitted(await identify(scope.services, draft.request))
@@ -32,13 +32,11 @@ async def admit(scope: RequestScope, draft: Draft) -> Draft:
         scope.receipt.tag = tag
     elif key is not None:
         scope.receipt.tag = key.tag
-    return draft
 
 
-async def file_receipt(scope: RequestScope, draft: Draft) -> Draft:
+def file_receipt(scope: RequestScope, draft: Draft) -> None:
     """Keep the receipt, so that its client can read it."""
     scope.services.receipts.file(scope.receipt)
-    return draft
 
 
 async def admit_request(services: Services, request: web.Request) -> Caller:

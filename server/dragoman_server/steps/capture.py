@@ -20,7 +20,7 @@ from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 
 
-async def capture(scope: RequestScope, draft: Draft) -> Draft:
+def capture(scope: RequestScope, draft: Draft) -> None:
     """Begin the recording of a request that was admitted, if it is to be captured."""
     captures, request, key = scope.services.instruments.captures, draft.request, scope.caller.key
     if captures is not None and scope.recording is None:  # a run in the background has that of its request
@@ -28,32 +28,29 @@ async def capture(scope: RequestScope, draft: Draft) -> Draft:
         reason = captures.reason(value, admin=admin, by_key=key is not None and key.capture)
         if reason is not None:
             _begin(scope, captures, request, reason)
-    return draft
 
 
-async def capture_validated(scope: RequestScope, draft: Draft) -> Draft:
+def capture_validated(scope: RequestScope, draft: Draft) -> None:
     """Begin the recording of a stream that will be validated, unless its client asks for none.
 
     It is kept only if the stream breaks the grammar of its client's dialect.
     """
     captures, request, translation = scope.services.instruments.captures, draft.request, scope.translation
     if captures is None or scope.recording is not None or translation.passthrough or not translation.stream:
-        return draft
+        return
     value, admin = _header_of(scope, request)
     if translation.context.validates() and not captures.declined(value, admin=admin):
         recording = _begin(scope, captures, request, VIOLATION)
         if recording is not None:
             recording.received(draft.body)
-    return draft
 
 
-async def capture_calls(scope: RequestScope, draft: Draft) -> Draft:
+def capture_calls(scope: RequestScope, draft: Draft) -> None:
     """Record what is sent upstream, and what comes back."""
     if (recording := scope.recording) is not None:
         receipt = scope.receipt
         observe = partial(AttemptRecorder, recording, partial(_current, receipt), forwarded=bool(receipt.endpoint))
         draft.transport = ObservedTransport(draft.transport, observe)
-    return draft
 
 
 def _header_of(scope: RequestScope, request: web.Request) -> tuple[str | None, bool]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.request_keys import CONTINUED
 from dragoman_server.scope import RequestScope
 
 
-async def plan_compaction(scope: RequestScope, draft: Draft) -> Draft:
+def plan_compaction(scope: RequestScope, draft: Draft) -> None:
     """Remove what asks for a compaction that the gateway does."""
     responses = scope.services.responses
     draft.compaction = responses.compactions.step(draft.request, draft.payload, draft.target, stores=responses.stores)
     if draft.compaction is not None:
         draft.payload = draft.compaction.payload
-    return draft
 
 
-async def compact(scope: RequestScope, draft: Draft) -> Draft:
+def compact(scope: RequestScope, draft: Draft) -> Awaitable[None] | None:
     """Compact the conversation, if that is to be done. Histories that clients hold become readable."""
     # The length first: most requests carry nothing, and a key that is missing costs an exception.
     if len(draft.request) > 0 and (continued := draft.request.get(CONTINUED)) is not None:
@@ -26,6 +27,4 @@ async def compact(scope: RequestScope, draft: Draft) -> Draft:
     compactions = scope.services.responses.compactions
     if compactions.encrypts:
         compactions.decrypt(scope.receipt, draft)
-    if draft.compaction is not None:
-        await compactions.run(draft.compaction, scope.receipt, draft)
-    return draft
+    return None if draft.compaction is None else compactions.run(draft.compaction, scope.receipt, draft)

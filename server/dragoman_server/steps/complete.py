@@ -9,10 +9,9 @@ _CAP = 128_000
 """An output limit that is large enough for any thinking budget. It is not counted."""
 
 
-async def complete(scope: RequestScope, draft: Draft) -> Draft:
+def complete(scope: RequestScope, draft: Draft) -> None:
     """Add the output limit to a request that must have one."""
     name = scope.receipt.client.facts.output_cap
     if name and name not in draft.payload:
         cap = draft.target.provider.profile.max_output_tokens or _CAP
         draft.payload = {**draft.payload, name: cap}
-    return draft

@@ -21,12 +21,11 @@ from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
 
 
-async def forward_request(scope: RequestScope, draft: Draft) -> Draft:
+async def forward_request(scope: RequestScope, draft: Draft) -> None:
     """Choose the candidate, and put its model's name into the request."""
     if (plan := draft.target.plan) is not None:
         _choose_candidate(scope, draft, plan)
     await forward_for(scope, draft, draft.target)
-    return draft
 
 
 def _choose_candidate(scope: RequestScope, draft: Draft, plan: Plan) -> None:
@@ -84,19 +83,19 @@ async def forward_for(scope: RequestScope, draft: Draft, target: RoutedTarget) -
 
 async def forward_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Put another candidate's model into a request of JSON, and build the request to it. Raises DragomanError."""
-    await forward_for(scope, await parse(scope, draft), target)
+    await parse(scope, draft)
+    await forward_for(scope, draft, target)
     draft.payload = {}
     draft.call = _call_to(scope, draft, target.provider)
 
 
-async def connect_forwarded(scope: RequestScope, draft: Draft) -> Draft:
+def connect_forwarded(scope: RequestScope, draft: Draft) -> None:
     """Build the request to the upstream, whose body may be a form, and take the transport."""
     draft.transport = scope.services.upstream.transport
     draft.call = call = _call_to(scope, draft, draft.target.provider)
     if (form := draft.form) is not None:
         draft.upload = form.upload(draft.target.upstream_model, scope.translation)
         draft.call = replace(call, headers={**call.headers, "content-type": form.content_type}, stream=True)
-    return draft
 
 
 def _call_to(scope: RequestScope, draft: Draft, provider: Provider) -> UpstreamRequest:

@@ -22,22 +22,21 @@ if TYPE_CHECKING:
 _NO_HOLDS: Final[Holds] = (), False
 
 
-async def estimate(scope: RequestScope, draft: Draft) -> Draft:
+def estimate(scope: RequestScope, draft: Draft) -> None:
     """Estimate the tokens of a body that passes through. It is a step of gateways that book usage."""
     context = scope.translation.context
     if not context.input_estimate:
         context.input_estimate = estimate_by_size(scope.translation.body)
-    return draft
 
 
-async def limit(scope: RequestScope, draft: Draft) -> Draft:
+async def limit(scope: RequestScope, draft: Draft) -> None:
     """Check the limits of the key, and reserve the estimate of the request, which is settled at its end.
 
     With a budget of cost, only candidates whose price is known stay in the ranking.
     """
     receipt, key, accounts = scope.receipt, scope.caller.key, scope.services.named_keys.accounts
     if key is None or accounts is None or key.limits.active is None:
-        return draft
+        return
     translation = scope.translation
     tokens = _input_tokens(scope)
     model, provider = translation.upstream_model, receipt.provider
@@ -48,7 +47,6 @@ async def limit(scope: RequestScope, draft: Draft) -> Draft:
     if claim.levels is not None:  # else the store was not asked
         scope.rate_headers = key.limits.rate_headers.write(claim.levels, receipt.client, scope.services.now())
     _drop_unpriced(draft, accounts, key)
-    return draft
 
 
 def explained_reservation(scope: RequestScope, draft: Draft) -> Json | None:

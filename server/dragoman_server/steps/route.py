@@ -18,14 +18,13 @@ ONLY_PROVIDER = "only"
 """The route of a request without a model, which goes to the only provider that serves its endpoint."""
 
 
-async def route(scope: RequestScope, draft: Draft) -> Draft:
+async def route(scope: RequestScope, draft: Draft) -> None:
     """Find the target of a request that is translated."""
     model = read_model(draft.payload)
     draft.target = await chosen_target(scope, draft, model) or draft.loaded.router.resolve(model, scope.receipt.client)
-    return draft
 
 
-async def route_forwarded(scope: RequestScope, draft: Draft) -> Draft:
+async def route_forwarded(scope: RequestScope, draft: Draft) -> None:
     """Find the target of a forwarded request. If it has a plan, at least one of its candidates serves the endpoint."""
     receipt, loaded = scope.receipt, draft.loaded
     model = draft.form.model if draft.form is not None else ""
@@ -47,7 +46,6 @@ async def route_forwarded(scope: RequestScope, draft: Draft) -> Draft:
         )
         raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404, code="endpoint_not_served"))
     draft.target = target
-    return draft
 
 
 async def chosen_target(scope: RequestScope, draft: Draft, model: str) -> RoutedTarget | None:

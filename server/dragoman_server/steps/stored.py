@@ -19,31 +19,31 @@ from dragoman_server.routing.response_issuers import ContinuedObject, continued_
 from dragoman_server.scope import RequestScope
 
 
-async def stored(scope: RequestScope, draft: Draft) -> Draft:
+async def stored(scope: RequestScope, draft: Draft) -> None:
     """Put the conversation into a request, and find out how its reply is stored, or if it runs in the background.
 
     It has the conversation already if it is continued on a connection (`CONTINUED`).
     """
     responses, client = scope.services.responses.stored, scope.receipt.client
     if responses is None:
-        return draft
+        return
     if not responses.serves(client, draft.target):
         if client is STORED_DIALECT and (continued := continued_by(draft.payload)) is not None:
             await _check_kept_there(scope, draft, responses, continued)
     else:
-        await _add_items(scope, draft, responses)
+        if places := references(draft.payload):
+            await _add_items(scope, draft, responses, places)
         size, owner, limit = len(draft.body), scope.receipt.owner, draft.loaded.config.server.limits.request_body
         request = await compute(size, partial(StoredRequest.read, draft.payload), owner, draft.request)
         is_background = draft.payload.get("background") is True
         if is_background:
             _check_background(scope, draft, responses, request)
             if draft.background is not None:
-                return draft
+                return
             draft.payload = {key: value for key, value in draft.payload.items() if key != "background"}
             draft.body = await compute(size, partial(_written, draft.payload, limit), owner, draft.request)
         if request is not None:
             await _continue(scope, draft, responses, request, is_background=is_background)
-    return draft
 
 
 async def _check_kept_there(
@@ -68,12 +68,11 @@ async def _check_kept_there(
         raise ClientRequestError((field,), message)
 
 
-async def _add_items(scope: RequestScope, draft: Draft, responses: StoredResponses) -> None:
+async def _add_items(scope: RequestScope, draft: Draft, responses: StoredResponses, places: dict[int, str]) -> None:
     """Replace the references to stored items."""
-    if places := references(draft.payload):
-        owner, limit = owner_of(scope.receipt.owner, scope.receipt.key), draft.loaded.config.server.limits.request_body
-        draft.payload = await with_stored_items(responses, owner, draft.payload, places, limit)
-        draft.body = _written(draft.payload, limit)
+    owner, limit = owner_of(scope.receipt.owner, scope.receipt.key), draft.loaded.config.server.limits.request_body
+    draft.payload = await with_stored_items(responses, owner, draft.payload, places, limit)
+    draft.body = _written(draft.payload, limit)
 
 
 def _check_background(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from dragoman import ClientRequestError, Translation, translate
@@ -24,30 +24,25 @@ from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
 
 
-async def translate_request(scope: RequestScope, draft: Draft) -> Draft:
+def translate_request(scope: RequestScope, draft: Draft) -> Awaitable[None]:
     """Translate a request that is to be sent."""
     plan = draft.target.plan
-    if plan is None:
-        await translate_for(scope, draft, draft.target)
-    else:
-        await _translate_for_plan(scope, draft, plan)
-    return draft
+    return translate_unsent(scope, draft) if plan is None else _translate_for_plan(scope, draft, plan)
 
 
-async def translate_unsent(scope: RequestScope, draft: Draft) -> Draft:
+def translate_unsent(scope: RequestScope, draft: Draft) -> Awaitable[None]:
     """Translate a request for its target alone: for its first candidate, if it has a plan."""
-    await translate_for(scope, draft, draft.target)
-    return draft
+    return translate_for(scope, draft, draft.target)
 
 
-async def translate_counted(scope: RequestScope, draft: Draft) -> Draft:
+async def translate_counted(scope: RequestScope, draft: Draft) -> None:
     """Translate a request whose tokens are counted: for the provider that has the response which it continues."""
     target = draft.target
     if target.plan is not None and scope.receipt.client.facts.stored:
         eligible = await _eligible(scope, draft, [*target.plan.candidates])
         first = min(eligible, key=lambda each: each.priority)
         draft.target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
-    return await translate_unsent(scope, draft)
+    await translate_unsent(scope, draft)
 
 
 async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> None:
@@ -98,7 +93,8 @@ async def _eligible(scope: RequestScope, draft: Draft, ranking: list[Candidate])
 
 async def translate_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Translate a request for another candidate, and build the request to it. Raises DragomanError."""
-    await translate_for(scope, await parse(scope, draft), target)
+    await parse(scope, draft)
+    await translate_for(scope, draft, target)
     draft.payload = {}
     build = scope.services.upstream_requests.build
     draft.call = build(draft.request, scope.translation, target.provider, draft.loaded)

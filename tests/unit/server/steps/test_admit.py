@@ -21,10 +21,11 @@ async def test_the_client_is_in_the_receipt_that_is_filed_afterwards() -> None:
     gateway = Gateway(keyed("http://up", CHAT, record))
     await gateway.open_stores()
     scope = RequestScope(gateway.services, Receipt("req_1", Dialect.CHAT, 7))
-    draft = await admit(scope, drafted(headers={"x-api-key": key}))
+    draft = drafted(headers={"x-api-key": key})
+    await admit(scope, draft)
     assert (scope.receipt.key, scope.receipt.owner) == (record, record.hash.digest)
     assert len(gateway.receipts) == 0
-    await file_receipt(scope, draft)
+    file_receipt(scope, draft)
     assert gateway.receipts.find("req_1", record.hash.digest) is scope.receipt
     await gateway.close()
 

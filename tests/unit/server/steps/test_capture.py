@@ -24,14 +24,15 @@ def scope_at(folder: Path, share: float) -> RequestScope:
 
 async def test_a_recording_is_closed_at_the_end(tmp_path: Path) -> None:
     scope = scope_at(tmp_path, 1.0)
-    draft = await capture(scope, drafted(b"{}"))
+    draft = drafted(b"{}")
+    capture(scope, draft)
     recording = scope.recording
     assert recording is not None
     assert (recording.request_id, recording.reason, recording.method) == ("req_1", "share", "POST")
-    await capture(scope, draft)
+    capture(scope, draft)
     assert scope.recording is recording, "a run in the background has that of its request"
     draft.transport = transport = Mock(spec=Transport)
-    await capture_calls(scope, draft)
+    capture_calls(scope, draft)
     assert isinstance(draft.transport, ObservedTransport)
     assert draft.transport is not transport
     scope.end("rejected", 400)
@@ -45,7 +46,8 @@ async def test_a_recording_is_closed_at_the_end(tmp_path: Path) -> None:
 
 async def test_an_exchange_that_is_not_captured_keeps_its_transport(tmp_path: Path) -> None:
     scope = scope_at(tmp_path, 0.0)
-    draft = await capture(scope, drafted(b"{}"))
+    draft = drafted(b"{}")
+    capture(scope, draft)
     draft.transport = transport = Mock(spec=Transport)
-    await capture_calls(scope, draft)
+    capture_calls(scope, draft)
     assert (scope.recording, draft.transport) == (None, transport)

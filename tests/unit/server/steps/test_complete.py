@@ -25,6 +25,7 @@ def draft(payload: Json) -> Draft:
 )
 async def test_the_limit(client: Dialect, payload: Json, limit: int | None) -> None:
     before = dict(payload)
-    after = await complete(scope_of(Receipt("req_1", client, 7)), draft(payload))
+    after = draft(payload)
+    complete(scope_of(Receipt("req_1", client, 7)), after)
     assert after.payload.get("max_tokens") == limit
     assert payload == before

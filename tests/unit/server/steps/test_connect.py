@@ -34,7 +34,7 @@ async def scene(client: Dialect = CHAT, upstream: Dialect = MESSAGES) -> tuple[R
     scope.receipt.translation = translate(direction(client, upstream), dump(request(client)))
     draft = drafted(payload={"model": "m"}, loaded=scope.services.loaded)
     draft.target = scope.services.router.resolve("m", client)
-    draft = await connect(scope, draft)
+    connect(scope, draft)
     assert draft.transport is transport
     return scope, draft
 
@@ -43,41 +43,41 @@ async def test_the_call_is_that_of_the_translation(caplog: pytest.LogCaptureFixt
     scope, draft = await scene()
     assert (draft.call.url, draft.call.body) == ("http://up/v1/messages", scope.translation.body)
     draft.target = draft.target._replace(warning="model 'm' has no route")
-    await connect(scope, draft)
+    connect(scope, draft)
     assert "r model 'm' has no route" in caplog.text
 
 
 @pytest.mark.parametrize(("upstream", "repeats"), [(MESSAGES, True), (CHAT, False)])
 async def test_an_output_cap_is_lowered_at_upstreams_that_require_one(upstream: Dialect, repeats: bool) -> None:
     scope, draft = await scene(CHAT, upstream)
-    await lower_output_cap(scope, draft)
+    lower_output_cap(scope, draft)
     assert isinstance(draft.transport, OutputCapTransport) is repeats
 
 
 @pytest.mark.parametrize(("upstream", "expected"), [(RESPONSES, True), (CHAT, False)])
 async def test_a_response_is_expected_from_upstreams_that_store_it(upstream: Dialect, expected: bool) -> None:
     scope, draft = await scene(RESPONSES, upstream)
-    await expect_response(scope, draft)
+    expect_response(scope, draft)
     assert (scope.expected is not None) is expected
 
 
 async def test_the_headers_of_the_trace_go_upstream() -> None:
     scope, draft = await scene()
-    await trace_call(scope, draft)
+    trace_call(scope, draft)
     assert "traceparent" not in draft.call.headers
     scope.trace = ExchangeTrace(TraceContext("a" * 32, "b" * 16, True), None, lambda: 7, None)
-    await trace_call(scope, draft)
+    trace_call(scope, draft)
     assert draft.call.headers["traceparent"].startswith(f"00-{'a' * 32}-")
 
 
 async def test_a_stream_is_recorded_on_both_sides() -> None:
     scope, draft = await scene()
-    await record_stream(scope, draft)
+    record_stream(scope, draft)
     assert scope.record is None
     recording: Any = Mock(observe=Mock(return_value=CallObserver()))
     scope.services.instruments.recorder = Mock(begin=Mock(return_value=recording))
     before = draft.transport
-    await record_stream(scope, draft)
+    record_stream(scope, draft)
     assert isinstance(draft.transport, ObservedTransport)
     assert draft.transport is not before
     assert scope.record is recording.sent

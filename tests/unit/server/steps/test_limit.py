@@ -67,8 +67,8 @@ async def test_a_client_without_a_key_has_no_limits() -> None:
 async def test_a_body_that_passes_through_is_estimated() -> None:
     scope = translated(scope_of(Receipt("req_1", Dialect.CHAT, 7)))
     scope.translation.context.input_estimate = 0
-    await estimate(scope, drafted())
+    estimate(scope, drafted())
     assert scope.translation.context.input_estimate == len(scope.translation.body) // 4
     scope.translation.context.input_estimate = 5
-    await estimate(scope, drafted())
+    estimate(scope, drafted())
     assert scope.translation.context.input_estimate == 5

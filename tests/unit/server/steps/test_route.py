@@ -26,7 +26,8 @@ def scope(endpoint: str = "", **gateway: Any) -> RequestScope:
 
 async def test_the_model_decides() -> None:
     own = scope()
-    draft = await route(own, drafted(payload={"model": "m"}))
+    draft = drafted(payload={"model": "m"})
+    await route(own, draft)
     assert (draft.target.provider.name, draft.target.upstream_model) == ("up", "m")
     assert own.receipt.model == "m"
 
@@ -43,13 +44,15 @@ async def test_the_hook_comes_first() -> None:
     async def choose(*_: Any) -> Target:
         return Target("up", "chosen")
 
-    draft = await route(scope(hooks=Hooks(choose=choose)), drafted(payload={"model": "m"}))
+    draft = drafted(payload={"model": "m"})
+    await route(scope(hooks=Hooks(choose=choose)), draft)
     assert draft.target.upstream_model == "chosen"
 
 
 async def test_a_forwarded_request_without_a_model_has_the_only_provider() -> None:
     own = scope("embeddings")
-    draft = await route_forwarded(own, drafted(payload={}))
+    draft = drafted(payload={})
+    await route_forwarded(own, draft)
     assert (draft.target.provider.name, own.receipt.route, own.receipt.model) == ("up", ONLY_PROVIDER, None)
 
 
