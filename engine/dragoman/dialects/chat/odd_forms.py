@@ -42,14 +42,14 @@ def usual_chunk(data: bytes, losses: Losses) -> bytes | None:
 
 def usual_reply(body: Any, losses: Losses) -> Any:
     """Return a complete reply in the usual form; the object itself if it has it."""
-    choices = body.get("choices") if type(body) is dict else None
+    choices: Any = body.get("choices") if type(body) is dict else None
     if type(choices) is dict and choices:
         body = _with_array(body, choices, losses)
         choices = body["choices"]
-    if type(choices) is list:
-        usual = [_usual_choice(choice, losses) for choice in choices]
-        if any(one is not other for one, other in zip(usual, choices, strict=True)):
-            return {**body, "choices": usual}
+    for at, choice in enumerate(choices if type(choices) is list else ()):
+        if (usual := _usual_choice(choice, losses)) is not choice:
+            choices = [*choices[:at], usual, *choices[at + 1 :]]
+            body = {**body, "choices": choices}
     return body
 
 
@@ -67,8 +67,10 @@ def _usual_choice(choice: Any, losses: Losses) -> Any:
         message = {key: value for key, value in message.items() if key != "finish_reason"}
         choice = {**choice, "message": message, "finish_reason": native}
         losses.add_once(LossCode.REPLY_REPAIRED, (*_CHOICES, 0, "finish_reason"), FINISH)
+    if not (calls := message.get("tool_calls")):
+        return choice
     at = (*_CHOICES, 0, "message", "tool_calls")
-    calls = calls_in(message.get("tool_calls"), at, losses)
+    calls = calls_in(calls, at, losses)
     if type(calls) is list:
         usual = [nested_call(call, at, losses) for call in calls]
         if calls is not message["tool_calls"] or any(one is not other for one, other in zip(usual, calls, strict=True)):

@@ -30,8 +30,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     Raises `UpstreamProtocolError` for tool searches and calls of tools in a namespace, which Chat does not have.
     """
     knobs = context.knobs
-    tokens = [token for part in reply.parts if type(part) is Text for token in part.logprobs or ()]
-    logprobs = write_logprobs(tokens) if tokens and context.logprobs else None
+    logprobs = None
+    if context.logprobs and (
+        tokens := [each for part in reply.parts if type(part) is Text for each in part.logprobs or ()]
+    ):
+        logprobs = write_logprobs(tokens)
     message = _write_message(reply, knobs, context.losses)
     shown = message["content"] is not None or "tool_calls" in message
     finish = write_finish_reason(reply.stop, reply.refusal, knobs, shown=shown)
