@@ -8,7 +8,7 @@ from dragoman.canonical.events import CUTS, RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.dialects.openai.token_counts import inclusive_usage
-from dragoman.dialects.shared.json_fields import read_count
+from dragoman.dialects.shared.json_fields import count_of, read_count
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
@@ -74,15 +74,16 @@ def read_usage(obj: Any) -> Usage | None:
     `input_tokens` and `output_tokens`, they are added (`token_counts`)."""
     if type(obj) is not dict:
         return None
-    input_total, output_total = read_count(obj, "input_tokens"), read_count(obj, "output_tokens")
+    input_total, output_total = count_of(obj.get("input_tokens")), count_of(obj.get("output_tokens"))
     inside, outside = "input_tokens_details", "output_tokens_details"
     if input_total is None and output_total is None:  # the names of Chat, which some servers keep
-        input_total, output_total = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
+        input_total, output_total = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
         inside, outside = "prompt_tokens_details", "completion_tokens_details"
     if input_total is None and output_total is None:
         return None
-    details = obj.get(inside)
-    read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
+    read = written = None
+    if type(details := obj.get(inside)) is dict:
+        read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
     reasoning = read_count(obj.get(outside), "reasoning_tokens")
     if input_total is not None and output_total is not None:
         total = obj.get("total_tokens")
