@@ -14,6 +14,7 @@ from dragoman_server.proxy.auth import outbound_headers
 from dragoman_server.proxy.loaded_config import CurrentConfig, LoadedConfig
 from dragoman_server.proxy.request_keys import COMPACT
 
+_CONFIGURED = Auth.CONFIGURED  # CPython 3.11 takes long to find a member in its class
 SENDER = "x-dragoman-sender"
 """Header with a random value of the gateway, by which it recognises a request of its own that came back to it."""
 
@@ -36,7 +37,7 @@ class UpstreamRequests:
         """Return the upstream request for a translated one. Raises ClientRequestError."""
         timeouts = loaded.config.server.timeouts
         same = translation.same_body
-        if not same and provider.auth is Auth.CONFIGURED and loaded.has(provider):
+        if not same and provider.auth is _CONFIGURED and loaded.has(provider):
             # No header of the client is sent, so URL and headers are the same for each request.
             known = loaded.upstreams.get(provider.name)
             if known is None and _is_plain(provider):

@@ -30,6 +30,7 @@ READ_FINISH = {
 }
 MATCHED_STOP_KEYS: Final = ("stop_reason", "matched_stop")
 """Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
+_END: Final = StopReason.END  # CPython 3.11 takes a thousand instructions to find a member in its class
 _FINISH_REASONS = {
     StopReason.END: "stop",
     StopReason.STOP_SEQUENCE: "stop",
@@ -51,7 +52,9 @@ def read_finish_reason(native: str | None) -> StopReason | None:
     """
     if not native:
         return None
-    reason = READ_FINISH.get(native) or read_stop_word(native, "finish_reason")
+    if (reason := READ_FINISH.get(native)) is not None:
+        return reason
+    reason = read_stop_word(native, "finish_reason")
     return StopReason.END if reason is StopReason.STOP_SEQUENCE else reason  # the word does not state which one
 
 
@@ -112,7 +115,7 @@ def resolve_stop_reason(
         reason = StopReason.END
     elif native not in READ_FINISH:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
-    if reason is StopReason.END:
+    if reason is _END:
         if calls:  # several compatible servers send `stop` after calls
             reason = StopReason.TOOL_CALLS
             if native == "stop":

@@ -43,6 +43,8 @@ _WRITE_STOP: Final[dict[StopReason, str]] = {
     StopReason.POLICY_CUT: "max_tokens",
 }
 
+_TOOL_CALLS: Final = StopReason.TOOL_CALLS  # CPython 3.11 takes long to find a member in its class
+
 
 def read_stop(native: str | None) -> StopReason | None:
     """Return the canonical reason, or None if `native` is unknown or missing (mapping §9.2).
@@ -88,11 +90,11 @@ def resolve_stop_reason(native: str | None, *, calls: bool, shown: bool, losses:
         reason = StopReason.END
     elif native not in _READ_STOP:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
-    if reason is StopReason.END and calls:
+    if calls and reason is StopReason.END:
         reason = StopReason.TOOL_CALLS
         if read_stop(native) is not None:
             losses.add(LossCode.FINISH_FIXED, at, f"{native} after a call became tool_use")
-    elif reason is StopReason.TOOL_CALLS and not calls:
+    elif not calls and reason is _TOOL_CALLS:
         losses.add(LossCode.FINISH_FIXED, at, "no call was made; read as end_turn")
         reason = StopReason.END
     return reason

@@ -25,6 +25,8 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
+_STOP_SEQUENCE: Final = StopReason.STOP_SEQUENCE  # CPython 3.11 takes long to find a member in its class
+_REFUSED: Final = (StopReason.REFUSAL, StopReason.FILTERED)
 _LONGEST_CALL_ID: Final = 64
 _FRAGILE_NUMBER: Final = re.compile(r"[\d.]{17}|\d[eE][+-]?\d")
 """Numbers that parsing and serializing would change: those of 17 digits and more, and those with exponents."""
@@ -77,11 +79,11 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "model": context.model if context.knobs.echo_model == "requested" else reply.model,
         "content": content,
         "stop_reason": write_stop(reason),
-        "stop_sequence": reply.stop.sequence if reason is StopReason.STOP_SEQUENCE else None,
+        "stop_sequence": reply.stop.sequence if reason is _STOP_SEQUENCE else None,
         "stop_details": None,
         "container": None,
     }
-    if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
+    if reason in _REFUSED:
         out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
     if context.moderation is not None:
         losses.add(LossCode.UNKNOWN_FIELD, ("moderation",))
