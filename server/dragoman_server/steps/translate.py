@@ -148,18 +148,17 @@ def translation_of(
         stored=turn.reply if turn is not None else None,
     )
 
-    def job() -> Translation:
-        return translate(
-            direction,
-            body,
-            payload=payload,
-            upstream_model=target.upstream_model,
-            profile=profile,
-            knobs=knobs,
-            limits=server.limits,
-            options=options,
-        )
-
+    job = partial(
+        translate,
+        direction,
+        body,
+        payload=payload,
+        upstream_model=target.upstream_model,
+        profile=profile,
+        knobs=knobs,
+        limits=server.limits,
+        options=options,
+    )
     if not provider.changes_requests:
         return job
     return partial(with_fields, job, provider, betas_of(provider, headers) if receipt.client.facts.betas else NONE)
