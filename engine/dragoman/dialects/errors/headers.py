@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
+from itertools import compress
 from math import ceil
 from typing import TypeVar
 
@@ -108,11 +109,11 @@ def reply_headers(
         secrets: texts to mask, such as the upstream's key.
         rate_limits: False to leave out the rate limits.
     """
-    names, values = tuple(headers), list(headers.values())
-    if len(names) < len(values):  # a multidict lists a name that comes twice once
+    names = tuple(headers)
+    if len(names) < len(headers):  # a multidict lists a name that comes twice once
         names = tuple([name for name, _ in headers.items()])
-    rules, positions = _PLANS[source, target, rate_limits].of(names)
-    found = [*map(values.__getitem__, positions)]
+    rules, passed = _PLANS[source, target, rate_limits].of(names)
+    found = list(compress(headers.values(), passed))
     together = "".join(found)
     if not _is_readable(together):
         readable = [(rule, value) for rule, value in zip(rules, found, strict=True) if _is_readable(value)]
@@ -264,8 +265,8 @@ def _interned_rule(source: Dialect, target: Dialect, rate_limits: bool, name: st
     return (istr(rule[0]), rule[1]) if rule is not None and rule[0] else rule
 
 
-_Plan = tuple[tuple[_Rule, ...], tuple[int, ...]]
-"""The rules for the headers of a reply that are passed on, and their positions among all headers."""
+_Plan = tuple[tuple[_Rule, ...], tuple[bool, ...]]
+"""The rules for the headers of a reply that are passed on, and which of all headers these are."""
 
 
 class _Plans:
@@ -283,8 +284,7 @@ class _Plans:
         plan = self._known.get(names)
         if plan is None:
             rules = [self._rules[name] for name in names]
-            passed = [(rule, at) for at, rule in enumerate(rules) if rule is not None]
-            plan = tuple([rule for rule, _ in passed]), tuple([at for _, at in passed])
+            plan = tuple([rule for rule in rules if rule is not None]), tuple([rule is not None for rule in rules])
             if len(self._known) < 64 and sum(map(len, names)) <= 2048:
                 self._known[names] = plan
         return plan
