@@ -20,8 +20,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 from support import stages
+from support.authorities import leave_out_authorities
 from support.stages import WHOLE
 
 # Before anyone imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
@@ -67,6 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # else glibc keeps large blocks that were freed
         mallopt(M_MMAP_THRESHOLD, LARGE)
     settings.load_profile(stages.choose(config.getoption("markexpr")))
+    if not stages.many_examples():  # else each worker reads every module for the constants in it
+        providers._get_local_constants = lambda: providers._local_constants
+    leave_out_authorities()
     gc.set_threshold(*COLLECTING)
 
 
