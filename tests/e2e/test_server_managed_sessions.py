@@ -1,6 +1,7 @@
 """State that the server keeps, as the clients' own documentation uses it, before an upstream of each dialect.
 
 The clients are the official SDK (its examples of conversation state) and openai-agents (its server-managed sessions).
+The latter takes seconds to import, in each worker that collects this file, so that only the tests import it.
 """
 
 from __future__ import annotations
@@ -10,17 +11,6 @@ from typing import Any
 
 import openai
 import pytest
-from agents import (
-    Agent,
-    ModelSettings,
-    OpenAIConversationsSession,
-    OpenAIResponsesCompactionSession,
-    OpenAIResponsesModel,
-    RunConfig,
-    Runner,
-    SQLiteSession,
-    function_tool,
-)
 
 from dragoman.dialects import Dialect
 from dragoman.reasoning.compacted_history import HEADING
@@ -29,7 +19,6 @@ from support.texts import sent_texts
 
 UPSTREAMS = pytest.mark.parametrize("upstream", list(Dialect))
 STREAM = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-NO_TRACES = RunConfig(tracing_disabled=True)
 
 
 # --- openai-agents ----------------------------------------------------------------------------------------------------
@@ -39,7 +28,10 @@ class Calls:
     """An agent with a tool, and the cities that it was called with."""
 
     def __init__(self, state: Stateful, model: str = "sim-text") -> None:
+        from agents import Agent, ModelSettings, OpenAIResponsesModel, function_tool
+
         self.cities: list[str] = []
+        self._sdk = state.sdk
 
         @function_tool
         def get_weather(city: str) -> str:
@@ -55,10 +47,19 @@ class Calls:
             model_settings=ModelSettings(max_tokens=200),
         )
 
+    def use_model(self, model: str) -> None:
+        """Let the following runs name another model."""
+        from agents import OpenAIResponsesModel
+
+        self.agent.model = OpenAIResponsesModel(model, self._sdk)
+
     async def run(self, text: str, *, stream: bool = False, **options: Any) -> Any:
+        from agents import RunConfig, Runner
+
+        options |= {"run_config": RunConfig(tracing_disabled=True), "max_turns": 4}
         if not stream:
-            return await Runner.run(self.agent, text, run_config=NO_TRACES, max_turns=4, **options)
-        result = Runner.run_streamed(self.agent, text, run_config=NO_TRACES, max_turns=4, **options)
+            return await Runner.run(self.agent, text, **options)
+        result = Runner.run_streamed(self.agent, text, **options)
         async for _ in result.stream_events():
             pass
         return result
@@ -68,12 +69,14 @@ class Calls:
 @UPSTREAMS
 @STREAM
 async def test_agents_with_a_conversations_session(upstream: Dialect, stream: bool) -> None:
+    from agents import OpenAIConversationsSession
+
     async with stateful(upstream) as state:
         session = OpenAIConversationsSession(openai_client=state.sdk)
         agent = Calls(state, "sim-tools")
         first = await agent.run("Weather in Oslo?", stream=stream, session=session)
         assert agent.cities
-        agent.agent.model = OpenAIResponsesModel("sim-text", state.sdk)
+        agent.use_model("sim-text")
         second = await agent.run("And tomorrow?", stream=stream, session=session)
         texts = sent_texts(state.sent())
         for text in ("Weather in Oslo?", first.final_output, "And tomorrow?"):
@@ -108,7 +111,7 @@ async def test_agents_with_a_conversation(upstream: Dialect, stream: bool) -> No
         agent = Calls(state, "sim-tools")
         first = await agent.run("Weather in Oslo?", stream=stream, conversation_id=conversation.id)
         assert agent.cities
-        agent.agent.model = OpenAIResponsesModel("sim-text", state.sdk)
+        agent.use_model("sim-text")
         await agent.run("And tomorrow?", stream=stream, conversation_id=conversation.id)
         texts = sent_texts(state.sent())
         assert texts.count("Weather in Oslo?") == texts.count("And tomorrow?") == 1
@@ -123,6 +126,8 @@ async def test_agents_with_a_conversation(upstream: Dialect, stream: bool) -> No
 @pytest.mark.parametrize("mode", ["input", "previous_response_id"])
 async def test_agents_with_a_session_that_compacts(upstream: Dialect, stream: bool, mode: Any) -> None:
     """It replaces its items by the reply of `POST /v1/responses/compact`."""
+    from agents import OpenAIResponsesCompactionSession, SQLiteSession
+
     async with stateful(upstream) as state:
         session = OpenAIResponsesCompactionSession(
             "s",
@@ -137,7 +142,7 @@ async def test_agents_with_a_session_that_compacts(upstream: Dialect, stream: bo
         assert agent.cities
         items: list[Any] = await session.get_items()
         assert [item["type"] for item in items] == ["message", "compaction"]
-        agent.agent.model = OpenAIResponsesModel("sim-text", state.sdk)
+        agent.use_model("sim-text")
         await agent.run("And tomorrow?", stream=stream, session=session)
         asked = next(sent for sent in state.simulator_requests() if "And tomorrow?" in str(sent))
         texts = [text for text in sent_texts(asked) if text != "Be brief."]
