@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from support.commands import Command, command
+from support.commands import Command, command, new_process
 from support.gateways import CHAT
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
@@ -45,7 +45,7 @@ async def test_json_is_one_object_for_each_line(tmp_path: Path, workers: str) ->
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
         name = _file(tmp_path / "a.toml", server.url)
         words = ("-c", name, "--log-format", "json", "--workers", workers)
-        async with command("serve", *words) as process:
+        async with new_process("serve", *words) as process:  # forks of workers have the logs of the tests
             url = (await process.writes(r"dragoman listens on (http://[0-9.:]+)"))[1]
             assert await _asked(url, "gpt-5") == 200
             assert await _asked(url, "other") == 404

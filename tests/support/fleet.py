@@ -88,7 +88,7 @@ async def fleet(
 ) -> AsyncIterator[Fleet]:
     """`dragoman serve` with so many workers (None: as many as the configuration states, `expected`) on a free port, up.
 
-    Its workers, which are new processes, do not outlive it. It is a fork itself, or a new process if `new`.
+    Its workers do not outlive it. It and they are forks, or new processes if `new`.
     """
     wish = () if workers is None else ("--workers", str(workers))
     async with (

@@ -1,8 +1,8 @@
 """Programs of the gateway as forks of one process that has imported it: each starts in a twentieth of a second.
 
 A fork is a process as any other: it has an id, an environment, a folder and outputs of its own, and ends with a status.
-What it lacks is the import of its modules, which takes most of a second. This module is also the program that forks. It
-is started once for a process of pytest, and ends with it.
+What it lacks is the import of its modules, which takes most of a second. The workers that it starts are forks of it.
+This module is also the program that forks. It is started once for a process of pytest, and ends with it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
-from functools import cache
+from contextvars import Context
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 IMPORTED = (
     *("app", "cli.main", "simulator.app", "workers.serve", "workers.supervisor"),
-    *("proxy.stored_responses", "endpoints.conversations", "config.load"),
+    *("workers.worker", "proxy.stored_responses", "endpoints.conversations", "config.load"),
 )
 OTHERS = ("uvloop", "redis.asyncio", "dragoman.threads.conversation_request", "dragoman.threads.store.sqlite")
+WORKER = "dragoman_server.workers.worker"
 REQUEST = 1 << 18
 """Bytes of a request at most: the words and the environment of a program."""
 
@@ -83,6 +86,32 @@ class Fork:
     def kill(self) -> None:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
+
+
+class Worker:
+    """A child of a fork. Its attributes and methods are those of `asyncio.subprocess.Process`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.get_running_loop().create_future()
+        self._descriptor = os.pidfd_open(pid)
+        asyncio.get_running_loop().add_reader(self._descriptor, self._end)
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._ended.set_result(self.returncode)
+
+    async def wait(self) -> int:
+        """Wait until it has ended. Return the status, or the signal as a negative number."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """Send SIGKILL, unless it has ended."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 async def fork(
@@ -200,7 +229,47 @@ def become(request: dict[str, Any], out: int, err: int) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv[1:] = request["words"]
+    asyncio.create_subprocess_exec = partial(start, asyncio.create_subprocess_exec)
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+async def start(otherwise: Callable[..., Awaitable[Any]], *words: str, **options: Any) -> Any:
+    """`asyncio.create_subprocess_exec` of a fork: a worker is a fork of it, with nothing open but what it is given."""
+    if WORKER not in words:
+        return await otherwise(*words, **options)
+    opened = descriptors()
+    if pid := os.fork():
+        return Worker(pid)
+    status = 1
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(name, signal.SIG_DFL)
+        # libuv has opened others after the fork.
+        for descriptor, _ in opened.items() & descriptors().items():
+            if descriptor not in options["pass_fds"]:
+                os.close(descriptor)
+        os.environ.clear()
+        os.environ.update(options["env"])
+        asyncio._set_running_loop(None)
+        status = Context().run(import_module(WORKER).main, words[-1:])
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def descriptors() -> dict[int, str]:
+    """Return what this process has open besides its standard streams: names by descriptor."""
+    found = {}
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2:
+            with suppress(FileNotFoundError):  # the folder itself
+                found[descriptor] = os.readlink(f"/proc/self/fd/{descriptor}")
+    return found
 
 
 if __name__ == "__main__":
