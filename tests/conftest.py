@@ -149,14 +149,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
     short = [row for row in rows if not is_whole(row.marks)]
     values = [stages.values_of(row._idlist, row.params) for row in short]
     if definition.get_closest_marker("turns"):
-        first = {stages.turn(definition.path, len(short))} if short else set()
+        first = both = {stages.turn(definition.path, len(short))} if short else set()
     elif definition.get_closest_marker(WHOLE):
-        first = set()
+        first = both = set()
     elif definition.get_closest_marker("few"):
-        first = stages.sample(values, stages.FEW)
+        first = both = stages.sample(values, stages.FEW)
     else:
-        first = stages.first_rows(values)
-    second = stages.second_rows([row.params for row in short], first)
+        first, both = stages.first_rows(values), stages.both_rows(values)
+    second = (both - first) | stages.second_rows([row.params for row in short], both)
     for number, row in enumerate(short):
         if number not in first:
             row.marks.append(pytest.mark.whole.mark)

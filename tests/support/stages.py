@@ -5,11 +5,10 @@
     pytest -n auto -m ""       all rows of all tests
 
 - A test marked `whole` is left to the second stage.
-- The rows of a test are those of its `parametrize`. The first stage runs as many as are needed for each value of each
-  `parametrize`, and each pair of client and upstream; the second one as many others as are needed for each pair of
-  values of two parameters.
-- The stages run at most `FIRST` and `SECOND` rows of a test: those with most values and pairs, spread evenly. Tests
-  marked `every_row`, the goldens, run with all rows in the first stage.
+- The rows of a test are those of its `parametrize`. Both stages together run each value of each `parametrize`, each
+  pair of client and upstream, and each pair of values of two parameters. The first one runs rows with most values.
+- The stages run at most `FIRST` and `SECOND` rows of a test, spread evenly; the second one also those that a sample of
+  `BOTH` rows has more, and each direction. Tests marked `every_row`, the goldens, run with all rows in the first stage.
 - Of a test marked `few`, whose rows take long, the first stage runs at most `FEW` rows, and not each direction.
 - Of a test marked `turns`, the first stage runs one row: of a module's first test the first one, of its second test the
   second one, and so on, so that each row is run with some of the tests.
@@ -33,8 +32,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WHOLE = "whole"
-FIRST = 12
+FIRST = 6
 """Rows of a test in the first stage."""
+BOTH = 12
+"""Rows of a test with most values, in one of both stages."""
 FEW = 4
 """Rows of a test marked `few` in the first stage: one for each dialect of upstreams."""
 SECOND = 68
@@ -101,14 +102,19 @@ def sample(cases: Sequence[Iterable[Hashable]], most: int | None = None) -> set[
 
 
 def first_rows(cases: Sequence[Sequence[Hashable]]) -> set[int]:
-    """Return the positions of the cases that the first stage runs: a sample of at most `FIRST`, and each direction."""
-    return sample(cases, FIRST) | sample([case[-1:] for case in cases])
+    """Return the positions of the cases that the first stage runs: a sample of at most `FIRST`."""
+    return sample(cases, FIRST)
+
+
+def both_rows(cases: Sequence[Sequence[Hashable]]) -> set[int]:
+    """Return the positions of cases of either stage: a sample of at most `BOTH`, and each direction."""
+    return sample(cases, BOTH) | sample([case[-1:] for case in cases])
 
 
 def second_rows(parameters: Sequence[Mapping[str, object]], first: set[int]) -> set[int]:
-    """Return the positions of the rows that the second stage runs; none is of the first one.
+    """Return the positions of the rows that the second stage adds to those given.
 
-    Each pair of values of two parameters is in one of both stages, unless that takes more than `SECOND` rows.
+    Each pair of values of two parameters is in one of both, unless that takes more than `SECOND` rows.
     """
     pairs = [set(combinations(given(row), min(2, len(row)))) for row in parameters]
     seen = set().union(*(pairs[position] for position in first))
