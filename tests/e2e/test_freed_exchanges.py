@@ -35,7 +35,6 @@ def exchanges() -> Iterator[Callable[[], int]]:
     gc.disable()
     yield lambda: sum(isinstance(each, StreamTimers | Http11Response) for each in gc.get_objects())
     gc.enable()
-    gc.unfreeze()
 
 
 def half(upstream: Dialect) -> bytes:

@@ -48,7 +48,6 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(old_objects, "_GARBAGE", MANY)
     yield made
     gc.enable()
-    gc.unfreeze()
 
 
 def grow_old(things: list[Any]) -> None:
