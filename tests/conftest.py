@@ -148,10 +148,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Any:
     marked = [row for row in rows if is_whole(row.marks)]
     short = [row for row in rows if not is_whole(row.marks)]
     values = [stages.values_of(row._idlist, row.params) for row in short]
-    if definition.get_closest_marker("turns"):
-        first = both = {stages.turn(definition.path, len(short))} if short else set()
-    elif definition.get_closest_marker(WHOLE):
+    if definition.get_closest_marker(WHOLE):
         first = both = set()
+    elif definition.get_closest_marker("turns"):
+        first = both = {stages.turn(definition.path, len(short))} if short else set()
     elif definition.get_closest_marker("few"):
         first = both = stages.sample(values, stages.FEW)
     else:

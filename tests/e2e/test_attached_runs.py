@@ -349,6 +349,7 @@ async def test_another_process_goes_on_with_streams(kind: str, state: str, tmp_p
             assert len(up.rows()) == len(begun)
 
 
+@pytest.mark.whole
 @KINDS
 async def test_a_process_that_stops_leaves_its_runs_to_another(kind: str, tmp_path: Path) -> None:
     """The lease is not waited for, nothing is cancelled at the upstream, and clients resume what they read."""

@@ -182,6 +182,7 @@ async def test_any_host_shows_what_happened_at_another(tmp_path: Path, outage: b
         assert secret not in shown
 
 
+@pytest.mark.whole
 async def test_a_host_with_another_configuration_is_marked_and_one_that_dies_is_lost(tmp_path: Path) -> None:
     with redis_server() as redis:
         async with (

@@ -223,6 +223,7 @@ async def test_a_response_is_polled_followed_and_cancelled_elsewhere(kind: str, 
         assert whole.count(b"event: ") == len(seen)
 
 
+@pytest.mark.whole
 @KINDS
 async def test_a_run_whose_process_is_killed_fails_and_is_never_unknown(kind: str, tmp_path: Path) -> None:
     async with pair(kind, tmp_path) as up:

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.turns  # a row starts a process or more
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("resumed", [True, False], ids=["ends in time", "ends late"])
+@pytest.mark.parametrize(
+    "resumed", [pytest.param(True, marks=pytest.mark.whole, id="ends in time"), pytest.param(False, id="ends late")]
+)
 async def test_open_streams_have_the_configured_time(tmp_path: Path, workers: str, resumed: bool) -> None:
     """Longer than the default for one that ends in time; a short one for the other, which ends in an error."""
     resume = asyncio.Event()

@@ -280,6 +280,7 @@ async def test_receipts_and_counters_have_the_counts_of_the_end(kind: str, tmp_p
         await until_true(are_counted, 30)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("kind", KINDS)
 async def test_each_exchange_is_counted_once_with_its_end(kind: str, tmp_path: Path) -> None:
     async with scene(kind, tmp_path, "jsonl" if kind in ("memory", "redis") else "sqlite") as it:

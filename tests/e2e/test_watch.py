@@ -42,6 +42,7 @@ async def becomes(session: aiohttp.ClientSession, url: str, key: str, expected: 
             pass
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_changes_of_the_file_and_of_secrets_are_used(tmp_path: Path, workers: str) -> None:
     path, secret = tmp_path / "config.toml", tmp_path / "upstream.key"
