@@ -23,10 +23,12 @@ _ENDS = (b"\n\n", b"\n\r\n")
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of all connections of a load. `live` are the open ones. Delays are counted only while `measuring`."""
+    """Counts of all connections of a load. `live` are the open ones. Delays are counted only while `measuring`, as are
+    the deltas `together` with a later one in one read: they have its time."""
 
     measuring: bool = False
     chunks: int = 0
+    together: int = 0
     streams: int = 0
     replies: int = 0
     received: int = 0
@@ -232,6 +234,8 @@ class Receiver(asyncio.Protocol):
                 self._terminated = self._terminal in text
                 self._tip = text
         tally.chunks += len(marks)
+        if tally.measuring:
+            tally.together += len(marks) - 1
         self.seen += len(marks)
         self._expected = expected
 

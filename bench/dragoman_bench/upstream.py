@@ -398,8 +398,11 @@ def main() -> None:
     parser.add_argument(
         "--until-eof", action="store_true", help="stop at the end of stdin, when the parent process ends"
     )
+    parser.add_argument("--idle", action="store_true", help="run only while no other process wants this core")
     args = parser.parse_args()
     open_files_limit()
+    if args.idle:
+        run_when_idle()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_main(args.port, args.unsent, until_eof=args.until_eof))
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from dragoman_proof.load.churn import churn
 from dragoman_proof.load.leaving import leaving
-from dragoman_proof.load.neighbours import LOADS, neighbours
+from dragoman_proof.load.neighbours import neighbours
+from dragoman_proof.load.noise import LOADS
 from dragoman_proof.load.open_streams import open_streams
 from dragoman_proof.load.outcome import Outcome
 from dragoman_proof.load.reading import slow, stopped

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from dragoman_bench.gateways import Started
 from dragoman_bench.gateways.launch import free_port, launch, own_module
 from dragoman_bench.load import get_json
 from dragoman_bench.plan import Plan
-from dragoman_bench.processes import cpu_ns, divided_cores, memory_bytes, tree
+from dragoman_bench.processes import cpu_ns, divided_cores, memory_bytes, pin, tree
 from dragoman_bench.rig import Rig
 from dragoman_bench.wire import ENDLESS, Script
 
@@ -147,17 +148,29 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    models: dict[str, str], *, workers: int = 1, write: float = 60.0, pinned: bool = True, more: str = ""
+    models: dict[str, str],
+    *,
+    workers: int = 1,
+    write: float = 60.0,
+    pinned: bool = True,
+    apart: bool = False,
+    more: str = "",
 ) -> AsyncIterator[Stage]:
     """Start an upstream for each name in `models` (name: pattern of its models), and a gateway before them.
 
     `more` is added to the gateway's configuration; `{folder}` in it is the folder of the scenario's files.
-    With `pinned` a gateway of one worker has the last core for itself. Raises `StartError` and `RigError`.
+    With `pinned` a gateway of one worker runs on the last core. With `apart` this process and all others run on the
+    other cores, and the upstream "noise" only when no other process wants its core. Raises `StartError` and `RigError`.
     """
-    core, _ = divided_cores() if pinned and workers == 1 else (None, frozenset[int]())
+    core, others = divided_cores() if pinned and workers == 1 else (None, frozenset[int]())
     async with AsyncExitStack() as stack:
+        if apart and core is not None:
+            stack.enter_context(_pinned(others))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="dragoman-load-")))
-        upstreams = {name: await stack.enter_async_context(Rig.running(core, "--unsent", _UNSENT)) for name in models}
+        upstreams = dict[str, Rig]()
+        for name in models:
+            idle = ["--idle"] if apart and name == "noise" else []
+            upstreams[name] = await stack.enter_async_context(Rig.running(core, "--unsent", _UNSENT, *idle))
         port = free_port()
         providers = "".join(
             _PROVIDER.format(name=name, url=upstreams[name].url, model=model) for name, model in models.items()
@@ -169,6 +182,17 @@ async def stage(
         started = await launch(command, port, core, env=env, files={"config.toml": text}, ready="/health")
         stack.push_async_callback(started.stop)
         yield Stage(started, upstreams, usage, workers)
+
+
+@contextmanager
+def _pinned(cores: frozenset[int]) -> Iterator[None]:
+    """Run this process, and those that it starts, on these cores."""
+    before = os.sched_getaffinity(0)
+    pin(cores)
+    try:
+        yield
+    finally:
+        pin(frozenset(before))
 
 
 def noise_and_steady() -> dict[str, str]:
