@@ -100,13 +100,19 @@ def _judged(data: bytes) -> tuple[int, list[tuple[str, str]], bytes] | None:
         return None
 
 
+class _Turn:
+    """The event loop of one connection, in the one turn in which all of its reads are made."""
+
+    def call_soon(self, *_: object) -> None: ...
+
+
 class _Wire:
     """The transport of a connection, and its pool: they count what the connection may not do."""
 
-    loop: Any = None
     options = _OPTIONS
 
     def __init__(self) -> None:
+        self.loop: Any = _Turn()
         self.reads = True
 
     def add(self, _: object) -> None: ...

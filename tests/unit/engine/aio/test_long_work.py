@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from dragoman.aio.long_work import LITTLE, TOGETHER, long_work, next_turn
+from dragoman.aio.long_work import AT_ONCE, LITTLE, TOGETHER, long_work, next_turn
 
 MUCH = LITTLE + 1
 
@@ -97,6 +97,37 @@ async def test_a_fast_stream_goes_on_beside_many_with_little_left() -> None:
     assert numbers[-1] <= 10 * 10
     for task in many:
         task.cancel()
+
+
+@pytest.mark.parametrize("size", [AT_ONCE, AT_ONCE // 4, AT_ONCE // 4 + 1, 1])
+async def test_a_turn_has_several_short_parts_of_fast_streams(size: int) -> None:
+    parts: Counter[int] = Counter()
+
+    async def stream() -> None:
+        for _ in range(3):
+            await next_turn(MUCH, size)
+            parts[numbers[-1]] += 1
+
+    numbers = counted_turns()
+    await asyncio.gather(*(stream() for _ in range(100)))
+    assert max(parts.values()) == min(TOGETHER, AT_ONCE // size)
+
+
+@pytest.mark.parametrize("size", [AT_ONCE * 2, AT_ONCE, AT_ONCE // 4, AT_ONCE // 4 + 1, 1000])
+async def test_a_turn_works_on_some_bytes_at_once(size: int) -> None:
+    work = long_work(asyncio.get_running_loop())
+    for _ in range(3):
+        assert [work.has_room(size) for _ in range(100)].count(True) == max(1, AT_ONCE // size)
+        await asyncio.sleep(0)
+
+
+async def test_nothing_overtakes_what_waits() -> None:
+    work = long_work(asyncio.get_running_loop())
+    waiting = asyncio.ensure_future(next_turn())
+    await asyncio.sleep(0)
+    assert not work.has_room(1)
+    await waiting
+    assert work.has_room(1)
 
 
 async def test_a_part_that_fails_does_not_stop_the_others() -> None:

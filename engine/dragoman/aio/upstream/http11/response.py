@@ -70,7 +70,7 @@ class Http11Response(CloseOnExit):
             while self._connection is connection:
                 if not pieces:
                     if connection.unparsed is not None:
-                        await next_turn(connection.unparsed_size)
+                        await next_turn(connection.left, connection.unparsed_size)
                         connection.parse_next()
                     elif connection.error is not None:
                         raise connection.error

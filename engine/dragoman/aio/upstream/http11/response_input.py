@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from httptools import HttpParserError
 
+from dragoman.aio.batch_slices import SLICE, SMALL
+from dragoman.aio.long_work import long_work
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.http11.phases import TRANSITIONS, ConnectionEvent, ConnectionPhase
 from dragoman.aio.upstream.http11.response_parser import ResponseParser, UnacceptableResponse, parse_failure
@@ -39,9 +41,11 @@ class ResponseInput(asyncio.Protocol):
 
     __slots__ = (
         "_bytes_left",
+        "_in_a_row",
         "_loop",
         "_options",
         "_reading_paused",
+        "_resumed_in",
         "_transport",
         "_waiter",
         "error",
@@ -62,6 +66,10 @@ class ResponseInput(asyncio.Protocol):
         self._bytes_left = 0
         """Bytes that are still accepted: of the head in HEAD, between two pieces in BODY, of the rest in DRAINING."""
         self._reading_paused = False
+        self._resumed_in = 0
+        """The turn of the long work in which reading was continued."""
+        self._in_a_row = 0
+        """Bytes that had arrived each time when reading was continued, since one time when none had."""
         self.phase: ConnectionPhase = "NEW"
         self.unread = 0
         self.unparsed: memoryview | None = None
@@ -76,6 +84,11 @@ class ResponseInput(asyncio.Protocol):
     def unparsed_size(self) -> int:
         """The number of bytes of `unparsed`."""
         return 0 if self.unparsed is None else len(self.unparsed)
+
+    @property
+    def left(self) -> int:
+        """The number of bytes of `unparsed`, or of what was read in a row if that is more: then the stream is fast."""
+        return max(self.unparsed_size, self._in_a_row)
 
     def arrival(self) -> asyncio.Future[None]:
         """Return a future that is done at the next arrival: body bytes, the end, or an error."""
@@ -103,6 +116,7 @@ class ResponseInput(asyncio.Protocol):
         if self._reading_paused:
             self._reading_paused = False
             if self.phase != "CLOSED":
+                self._resumed_in = long_work(self._loop).turns
                 self._transport.resume_reading()
 
     # --- callback of the event loop --------------------------------------------------------------------------------
@@ -117,7 +131,12 @@ class ResponseInput(asyncio.Protocol):
             return
         parser = self.parser
         try:
-            if len(data) > PART:
+            if len(data) <= SMALL:
+                parser.http.feed_data(data)
+            elif not self._has_room(len(data)):
+                self._keep(data)
+                return
+            elif len(data) > PART:
                 self._parse_long(data)
             else:
                 parser.http.feed_data(data)
@@ -145,6 +164,20 @@ class ResponseInput(asyncio.Protocol):
                 self._wake()
         else:
             self._wake()
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether a read may be parsed at once, and count it if so: its first slice."""
+        return long_work(self._loop).has_room(min(size, SLICE))
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a read until the reader has a turn for it, as others have this one. Nothing more is read until then."""
+        if long_work(self._loop).turns > self._resumed_in + 1:
+            self._in_a_row = 0
+        self._in_a_row += len(data)
+        self.unparsed = memoryview(data)
+        self.unread += len(data)
+        self._wake()
+        self._pause_reading()
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self.phase == "BODY":
