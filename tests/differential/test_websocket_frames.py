@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,9 +54,13 @@ def own(pieces: Sequence[bytes]) -> Reading:
     loop, reading = asyncio.new_event_loop(), Reading()
     try:
         queue = WebSocketDataQueue(cast("Any", _Connection()), 2**20, loop=loop)
-        frames = MaskedFrames(WebSocketReader(queue, LIMIT + 1, False, False))
+        waiting: list[Callable[[], bool]] = []
+        reader = WebSocketReader(queue, LIMIT + 1, False, False)
+        frames = MaskedFrames(reader, lambda read, left: waiting.append(read))
         for piece in pieces:
             frames.feed_data(piece)
+            while waiting:
+                waiting.pop()()
         queue.feed_eof() if queue.exception() is None else None
         while reading.code is None and (queue._buffer or queue.exception()):
             try:

@@ -132,3 +132,15 @@ async def test_a_turn_handles_few_of_many_small_messages(
         for _, writer in clients:
             writer.close()
     assert max(by_turn.values()) <= 2 * len(clients)
+
+
+async def test_a_message_behind_thousands_of_empty_frames_is_answered() -> None:
+    """A turn of the event loop passes `FRAMES` of them."""
+    async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened:
+        reader, writer = await asyncio.open_connection("127.0.0.1", opened.port)
+        writer.write(UPGRADE)
+        assert b"101" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(frame(b"", opcode=0xA) * 20_000 + frame(CREATE) + frame(b"\x03\xe8", opcode=8))
+        async with asyncio.timeout(60):
+            assert b"response.completed" in await reader.read()
+        writer.close()

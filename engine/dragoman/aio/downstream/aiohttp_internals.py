@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, Stre
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from dragoman.aio.downstream.masked_frames import MaskedFrames, may_be_sent
-from dragoman.aio.long_work import next_turn
+from dragoman.aio.long_work import long_work, next_turn
 
 try:
     from aiohttp.web_protocol import _ErrInfo
@@ -254,7 +255,8 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
         connection = request.protocol
         early, connection._message_tail = connection._message_tail, b""
         super()._post_start(request, protocol, writer)
-        connection._payload_parser = frames = MaskedFrames(connection._payload_parser)
+        frames = MaskedFrames(connection._payload_parser, partial(_read_later, connection))
+        connection._payload_parser = frames
         if early:
             frames.feed_data(early)
 
@@ -277,6 +279,26 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
             linger()
         else:
             super()._close_transport()
+
+
+def _read_later(connection: web.RequestHandler, read: Callable[[], bool], left: int) -> None:
+    """Call `read` in a turn with little other long work, and read nothing from the client until then.
+
+    Assumes that a WebSocket's connection is closed as its reader returns that it has ended.
+    """
+    if connection.transport is not None:
+        connection.transport.pause_reading()
+    long_work(asyncio.get_running_loop()).add(partial(_read_now, connection, read), left)
+
+
+def _read_now(connection: web.RequestHandler, read: Callable[[], bool]) -> None:
+    transport = connection.transport
+    if transport is None or transport.is_closing():
+        return
+    if not is_paused(connection):
+        transport.resume_reading()  # first, as `read` may pause it again
+    if read():
+        connection.close()
 
 
 # --- a response -----------------------------------------------------------------------------------------------------
