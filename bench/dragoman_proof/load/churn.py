@@ -49,10 +49,11 @@ async def churn(size: Size) -> Outcome:
             outcome.check(f"{name}: no socket is left", left <= _AT_ONCE, f"{left} more files, of kept upstreams")
             if size.timed:
                 outcome.check(f"{name}: memory does not grow with them", grown < _KEPT, f"{grown:,.0f} bytes for each")
-        answered = sum(2 * half for visit in KINDS.values() if visit in (_one_request, _half_closed))
-        rows = await running.booked_all(answered)
-        once = len(rows) == answered and set(rows.values()) == {1}
-        outcome.check("each request is booked once", once, f"{len(rows)} rows of {answered}")
+        # The request of a client that closes its half before the gateway has read it is not booked.
+        least, most = 2 * half, sum(2 * half for visit in KINDS.values() if visit in (_one_request, _half_closed))
+        rows = await running.booked_all(least)
+        once = least <= len(rows) <= most and set(rows.values()) == {1}
+        outcome.check("each request is booked once", once, f"{len(rows)} rows of {least} to {most}")
         open_streams = int((await running.stats())["open"])
         outcome.check("no upstream call is left", open_streams == 0, f"{open_streams} open")
     return outcome.ended()

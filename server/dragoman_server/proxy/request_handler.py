@@ -20,8 +20,10 @@ from dragoman_server.services import Services
 from dragoman_server.steps.forward import forward_again
 from dragoman_server.steps.translate import translate_again
 
-STARTS: Final = 4
+STARTS: Final = 1
 """Requests that begin in a turn of the event loop: each takes half a millisecond."""
+REPLIES: Final = 2
+"""Replies that begin in a turn: each takes a quarter of a millisecond."""
 WAITING: Final = 256
 """Requests that wait for a turn. Further ones begin at once: the lag of the event loop must show an overload, so that
 they are rejected."""
@@ -36,7 +38,8 @@ class RequestHandler:
         self._services = services
         self._begin_background = begin_background
         self._pipelines = Pipelines(services)
-        self._starts = FewPerTurn(STARTS)
+        self._replies = FewPerTurn(REPLIES)
+        self._starts = FewPerTurn(STARTS, self._replies)
 
     def configure(self) -> None:
         """Use the steps of a new configuration."""
@@ -76,10 +79,12 @@ class RequestHandler:
             if early and isinstance(reply, Exchange):
                 return await reply.answer_early(request, opening, timers, early)
             answer = await opening
-            scope.translation.body = b""
-            work = reply.answer(request, answer, timers)
-            del request, reply  # 4.6 of the 36 kB of an open stream
             try:
+                if len(self._services.open_requests) > REPLIES and not self._replies.has_room():
+                    await self._replies.next_turn()
+                scope.translation.body = b""
+                work = reply.answer(request, answer, timers)
+                del request, reply  # 4.6 of the 36 kB of an open stream
                 return await work
             finally:
                 await answer.close()

@@ -19,10 +19,10 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
 
-from dragoman.aio.downstream.aiohttp_internals import handler_options, is_trusted, release_transport
+from dragoman.aio.downstream.aiohttp_internals import handler_options, is_paused, is_trusted, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
-from dragoman.aio.few_per_turn import CANCELS, ENDS, FewPerTurn
+from dragoman.aio.few_per_turn import CANCELS, ENDS, READS, FewPerTurn
 from dragoman.aio.trampoline import drive
 from dragoman.aio.unsent import SLOW_WRITES, unsent
 
@@ -116,6 +116,8 @@ class HijackServer:
         """The requests to cancel, as their clients have left."""
         self.ends = FewPerTurn(ENDS, self.cancels)
         """The ends of hijacked replies."""
+        self.reads = FewPerTurn(READS)
+        """The connections to begin, and the reads to parse."""
 
     def __call__(self) -> asyncio.Protocol:
         return HijackableConnection(self) if is_trusted() else self.server()
@@ -124,6 +126,10 @@ class HijackServer:
         """Return aiohttp's handler for a connection. `reused`: the connection has served requests before."""
         server = self.server
         return RequestHandler(self.open, reused, server, loop=asyncio.get_running_loop(), **handler_options(server))
+
+    def has_room(self) -> bool:
+        """Return whether a connection may begin, or a request be parsed, in this turn of the event loop."""
+        return self.open.count <= READS or self.reads.has_room()
 
     @property
     def connections(self) -> list[web.RequestHandler | HijackableConnection]:
@@ -169,6 +175,7 @@ class HijackableConnection(asyncio.Protocol):
         "_rest",
         "_server",
         "_transport",
+        "_waits",
         "_write_timer",
         "task",
         "writing_paused",
@@ -176,13 +183,15 @@ class HijackableConnection(asyncio.Protocol):
 
     def __init__(self, server: HijackServer) -> None:
         self._server = server
-        self._http: RequestHandler | None = server.handler(reused=False)
-        """aiohttp's handler; None while the connection is hijacked."""
+        self._http: RequestHandler | None = None
+        """aiohttp's handler; None before the connection begins, and while it is hijacked."""
         self._transport: asyncio.Transport | None = None
         self._hijacker: Hijacker | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
-        """Bytes received while the connection is hijacked."""
+        """Bytes received while the connection is hijacked, or waits for its turn."""
+        self._waits = False
+        """True while a new connection, or a read of it, waits for its turn. Meanwhile nothing more is read."""
         self._keep_alive = False
         self._rest: asyncio.Task[Any] | None = None
         """The end of a hijacked reply."""
@@ -192,7 +201,8 @@ class HijackableConnection(asyncio.Protocol):
         self.writing_paused = False
 
     def __repr__(self) -> str:
-        state = "closed" if self._transport is None else "hijacked" if self._http is None else "aiohttp"
+        state = "hijacked" if self._http is None else "aiohttp"
+        state = "closed" if self._transport is None else "waiting" if self._waits else state
         requests = "" if self._http is None else f" requests={self._http.framing.complete}"
         paused = " writing paused" if self.writing_paused else ""
         return f"<HijackableConnection {state}{requests} held={len(self._held)}{paused}>"
@@ -287,17 +297,61 @@ class HijackableConnection(asyncio.Protocol):
         error = self._server.open.add(self, transport)
         if error is not None:
             self._server.open.refuse(self, error, self._transport)
-        elif self._http is not None:
-            self._http.connection_made(transport)
+        elif self._server.has_room():
+            self._begin()
+        else:
+            self._wait_for_turn(self._begin_waiting)
 
     def data_received(self, data: bytes) -> None:
-        """Pass received bytes to aiohttp's handler, or hold them until the hijacked reply has ended."""
-        if self._http is not None:
-            self._http.data_received(data)
+        """Pass received bytes to aiohttp's handler; hold them until their turn, or until the hijacked reply has
+        ended."""
+        http = self._http
+        if http is not None and not self._waits:
+            # The rest of a request is cheap to read.
+            if self.task is not None or http.framing.partial or self._server.has_room():
+                http.data_received(data)
+                return
+            self._held += data
+            self._wait_for_turn(self._read_held)
             return
         self._held += data
-        if len(self._held) > HELD_MAX and self._transport is not None:
+        if self._transport is not None and (self._waits or len(self._held) > HELD_MAX):
             self._transport.pause_reading()
+
+    def _wait_for_turn(self, callback: Callable[[], None]) -> None:
+        """Call `callback` in a turn with few others, and read nothing until then."""
+        self._waits = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._server.reads.call(callback)
+
+    def _begin(self) -> None:
+        """Pass the connection to a handler of aiohttp."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._http = self._server.handler(reused=False)
+            self._http.connection_made(self._transport)
+
+    def _begin_waiting(self) -> None:
+        if self._server.closing and self._transport is not None:
+            self._transport.close()
+        self._begin()
+        self._read_held()
+
+    def _read_held(self) -> None:
+        """Read on, and pass what is held to aiohttp's handler, if it still has the connection."""
+        self._waits = False
+        transport, http = self._transport, self._http
+        if transport is None or transport.is_closing():
+            return  # the client has disconnected
+        if http is None:
+            if len(self._held) <= HELD_MAX:
+                transport.resume_reading()
+            return
+        if not is_paused(http):
+            transport.resume_reading()  # first, as the handler may pause reading again when it gets what was held
+        held, self._held = self._held, b""
+        if held:
+            http.data_received(held)
 
     def eof_received(self) -> bool | None:
         """Close the connection when the client has closed its side, as aiohttp does."""

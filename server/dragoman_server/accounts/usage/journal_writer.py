@@ -12,13 +12,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
+from dragoman.aio import FewPerTurn
 from dragoman_server.accounts.usage.journal import Begun, Journal
 
 log = logging.getLogger("dragoman")
 SECONDS = 1.0
 """Longest wait of a request for its entry, in seconds."""
+SENT = 2
+"""Requests that are sent in a turn of the event loop, of those whose entries were written together."""
 _CLOSE = 1.0
 """Longest wait for the thread when the gateway closes, in seconds."""
 _Waiting = asyncio.Future[None]
@@ -33,6 +37,7 @@ class JournalWriter:
         self._pending: deque[tuple[Begun, _Waiting]] = deque()
         self._open: dict[_Waiting, None] = {}
         """The requests that wait."""
+        self._sent = FewPerTurn(SENT)
         self._wake: SimpleQueue[asyncio.AbstractEventLoop | None] = SimpleQueue()
         self._awake = False
         """True from the moment an entry wakes the thread until it reads the entries."""
@@ -92,8 +97,7 @@ class JournalWriter:
     def _release(self, batch: Sequence[_Waiting]) -> None:
         for waiting in batch:
             self._open.pop(waiting, None)
-            if not waiting.done():
-                waiting.set_result(None)
+            self._sent.call(partial(_end, waiting))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -121,3 +125,8 @@ class JournalWriter:
                 error = failure
             with suppress(RuntimeError):  # the event loop was closed
                 loop.call_soon_threadsafe(self._written, [waiting for _, waiting in batch], error)
+
+
+def _end(waiting: _Waiting) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -76,6 +76,19 @@ async def test_a_turn_has_few_of_many_coroutines(count: int) -> None:
         assert max(turns.by_turn.values()) <= MOST
 
 
+@pytest.mark.parametrize(("seconds", "times"), [(0.0, 1), (1.0, 1), (1.5, 1.5), (4.0, 4)])
+async def test_a_long_turn_has_more_of_them(seconds: float, times: float) -> None:
+    """Else those that wait would have no share of the time of a busy event loop."""
+    clock = Clock()
+    turns, few = Turns(), FewPerTurn(4, clock=clock)
+    for number in range(100):
+        few.call(partial(turns.do, number))
+    for _ in range(3):
+        clock.now += seconds * SECONDS
+        await turns.pass_by(1)
+    assert turns.by_turn == {0: 4, **dict.fromkeys((1, 2, 3), 4 * times)}
+
+
 async def test_a_cancelled_coroutine_takes_no_place() -> None:
     turns, few = Turns(), FewPerTurn(1, clock=Clock())
 

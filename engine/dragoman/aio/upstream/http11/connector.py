@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
+from dragoman.aio.few_per_turn import CONNECTS, FewPerTurn
 from dragoman.aio.unsent import limit_unsent
 from dragoman.aio.upstream.descriptors import descriptor_failure
 from dragoman.aio.upstream.http11.connection import Connection
@@ -29,7 +30,7 @@ class Connector:
     """Connects to origins. `tls` replaces the default TLS settings, for instance with another certificate authority;
     a host's addresses are cached for `dns_seconds`. With `proxy`, every connection is a tunnel through it."""
 
-    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_proxy", "_tls", "lookup", "loop")
+    __slots__ = ("_addresses", "_connects", "_dns_seconds", "_lookups", "_proxy", "_tls", "lookup", "loop")
 
     def __init__(self, tls: ssl.SSLContext | None, dns_seconds: float, proxy: EgressProxy | None = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -41,12 +42,14 @@ class Connector:
         self._addresses: dict[Origin, tuple[float, Sequence[AddrInfoType]]] = {}
         """Addresses with the loop's time until which they are valid."""
         self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
+        self._connects = FewPerTurn(CONNECTS)
 
     async def connect(self, origin: Origin, connection: Connection) -> None:
         """Connect `connection` to `origin`. Raises UpstreamUnreachable, or the failure of `descriptors`."""
         server = origin if self._proxy is None else self._proxy.origin
         try:
             addresses = server.literal() or await self._resolve(server)
+            await self._turn()  # many requests may have waited for one lookup
             sock = await start_connection(addresses, happy_eyeballs_delay=_ATTEMPT_DELAY, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
             self._addresses.pop(server, None)  # the host may have moved
@@ -55,6 +58,7 @@ class Connector:
             what = "the upstream" if self._proxy is None else "the upstream's proxy"
             raise UpstreamUnreachable(f"cannot connect to {what}: {_reason(error)}") from error
         try:
+            await self._turn()  # an upstream may accept many connections at a time
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             limit_unsent(sock)
@@ -70,6 +74,10 @@ class Connector:
         except BaseException:
             sock.close()
             raise
+
+    async def _turn(self) -> None:
+        if not self._connects.has_room():
+            await self._connects.next_turn()
 
     def close(self) -> None:
         """Cancel pending lookups."""

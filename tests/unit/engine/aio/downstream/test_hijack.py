@@ -15,7 +15,7 @@ from aiohttp import web
 from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection, HijackServer
 from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.aio.downstream.memory_transport import MemoryTransport
-from dragoman.aio.few_per_turn import CANCELS, FewPerTurn
+from dragoman.aio.few_per_turn import CANCELS, READS, FewPerTurn
 from support.waiting import turns, until
 
 ASKED = b"GET /taken HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -355,3 +355,100 @@ async def test_a_turn_cancels_few_of_many_requests() -> None:
         await asyncio.sleep(0)
         found.append(cancelled)
     assert max(after - before for before, after in pairwise([0, *found])) <= CANCELS
+
+
+class Wire(MemoryTransport):
+    """Records whether reading is paused."""
+
+    paused = False
+
+    @property
+    def written(self) -> bytes:
+        """All that was written."""
+        return b"".join(self._written)
+
+    def pause_reading(self) -> None:
+        """Read no more."""
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self.paused = False
+
+
+async def text(request: web.BaseRequest) -> web.StreamResponse:
+    """Answer with the request's path."""
+    return web.Response(text=request.path)
+
+
+def connected(server: HijackServer, count: int) -> list[tuple[HijackableConnection, Wire]]:
+    """Make connections in one turn."""
+    made = []
+    for _ in range(count):
+        connection = HijackableConnection(server)
+        wire = Wire(connection, {}, lambda: None)
+        connection.connection_made(wire)
+        made.append((connection, wire))
+    return made
+
+
+@pytest.mark.parametrize("count", [1, READS, READS + 1, 5 * READS])
+async def test_a_turn_begins_few_of_many_connections_and_parses_few_requests(count: int) -> None:
+    """The others read nothing until their turn. Nothing is lost, and each client is answered."""
+    server = HijackServer(web.Server(text, handler_cancellation=True))
+    server.reads = FewPerTurn(READS, clock=lambda: 0.0)
+    made = connected(server, count)
+    for connection, wire in made:
+        assert wire.paused is ("waiting" in repr(connection))
+    begun = [sum("aiohttp" in repr(connection) for connection, _ in made)]
+    while begun[-1] < count:
+        await asyncio.sleep(0)
+        begun.append(sum("aiohttp" in repr(connection) for connection, _ in made))
+    steps = [after - before for before, after in pairwise([0, *begun])]
+    assert steps[0] <= 2 * READS, "a few more while few connections are open"
+    assert max([0, *steps[1:]]) <= READS
+    assert not any(wire.paused for _, wire in made)
+    server.reads = FewPerTurn(READS, clock=lambda: 0.0)
+    for number, (connection, _) in enumerate(made):
+        connection.data_received(b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n" % number)
+    waiting = sum(wire.paused for _, wire in made)
+    assert waiting == (max(0, count - READS) if count > READS else 0)
+    await until(lambda: all(b"200" in wire.written for _, wire in made))
+    for number, (connection, wire) in enumerate(made):
+        assert wire.written.endswith(b"/%d" % number)
+        connection.connection_lost(None)
+
+
+async def test_what_arrives_before_the_turn_is_kept() -> None:
+    server = HijackServer(web.Server(text, handler_cancellation=True))
+    server.reads = FewPerTurn(READS, clock=lambda: 0.0)
+    made = connected(server, 3 * READS)
+    connection, wire = made[-1]
+    for byte in ASKED:
+        connection.data_received(bytes([byte]))
+    await until(lambda: wire.written.endswith(b"/taken"))
+    for each, _ in made:
+        each.connection_lost(None)
+
+
+async def test_a_client_that_leaves_before_its_turn() -> None:
+    """It never had a handler; and no handler gets it later."""
+    server = HijackServer(web.Server(text, handler_cancellation=True))
+    server.reads = FewPerTurn(READS, clock=lambda: 0.0)
+    made = connected(server, 3 * READS)
+    for connection, _ in made:
+        connection.connection_lost(None)
+    await turns(3 * READS)
+    assert server.open.count == 0
+    assert not server.connections
+
+
+async def test_a_server_that_stops_closes_the_connections_that_wait() -> None:
+    server = HijackServer(web.Server(text, handler_cancellation=True))
+    server.reads = FewPerTurn(READS, clock=lambda: 0.0)
+    made = connected(server, 3 * READS)
+    waiting = [wire for connection, wire in made if "waiting" in repr(connection)]
+    server.closing = True
+    await turns(3 * READS)
+    assert waiting
+    assert all(wire.is_closing() for wire in waiting)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import pytest
 
+from dragoman.aio import FewPerTurn
 from dragoman_server.accounts.usage import journal_writer
 from dragoman_server.accounts.usage.journal import Begun, Book
-from dragoman_server.accounts.usage.journal_writer import JournalWriter
+from dragoman_server.accounts.usage.journal_writer import SENT, JournalWriter
 from support.waiting import until
 
 
@@ -137,3 +139,29 @@ async def test_without_a_thread_nothing_waits(memory: Memory) -> None:
     await writer.begin("1", b"{}")
     writer.close()
     assert unguarded == [1]
+
+
+async def test_a_turn_sends_few_of_the_requests_that_were_written_together(memory: Memory) -> None:
+    writer = JournalWriter(memory, lambda _: None)
+    writer._sent = FewPerTurn(SENT, clock=lambda: 0.0)
+    writer.open()
+    memory.gate.clear()
+    sent: list[int] = []
+
+    async def send(number: int) -> None:
+        await writer.begin(str(number), b"{}")
+        sent.append(number)
+
+    first = asyncio.create_task(send(0))
+    await until(lambda: not writer._pending)
+    tasks = [asyncio.create_task(send(number)) for number in range(1, 30)]
+    await asyncio.sleep(0)
+    memory.gate.set()
+    counts = [0]
+    while counts[-1] < 30:
+        await asyncio.sleep(0)
+        counts.append(len(sent))
+    assert max(after - before for before, after in pairwise(counts)) <= SENT
+    assert sent == [*range(30)]
+    await asyncio.gather(first, *tasks)
+    writer.close()

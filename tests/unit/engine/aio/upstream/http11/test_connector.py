@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
+from dragoman.aio.few_per_turn import CONNECTS, FewPerTurn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.upstream.http11 import connector
@@ -154,3 +156,45 @@ async def test_a_header_that_cannot_be_sent_opens_no_connection() -> None:
     assert upstream.busy == 0
     watch.stop()
     await upstream.close()
+
+
+async def test_a_turn_begins_and_ends_few_of_many_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that waited for one lookup begin a few per turn; so do those whose upstream accepts all at a time."""
+    begun, ended, accepted = 0, 0, asyncio.Event()
+
+    async def start(*_: Any, **__: Any) -> Any:
+        nonlocal begun
+        begun += 1
+        await accepted.wait()
+        return Refused()
+
+    class Refused:
+        """A socket that fails at its first use."""
+
+        def setsockopt(self, *_: object) -> None:
+            nonlocal ended
+            ended += 1
+            raise OSError
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(connector, "start_connection", start)
+    dialer = Connector(None, 30)
+    dialer._connects = FewPerTurn(CONNECTS, clock=lambda: 0.0)
+    origin, made = Origin(False, "127.0.0.1", 80), 5 * CONNECTS
+    connects = [asyncio.create_task(dialer.connect(origin, cast("Any", None))) for _ in range(made)]
+    counts = [(0, 0)]
+    while counts[-1][0] < made:
+        await asyncio.sleep(0)
+        counts.append((begun, ended))
+    dialer._connects = FewPerTurn(CONNECTS, clock=lambda: 0.0)
+    accepted.set()
+    while counts[-1][1] < made:
+        await asyncio.sleep(0)
+        counts.append((begun, ended))
+    for before, after in pairwise(counts):
+        assert after[0] - before[0] <= CONNECTS
+        assert after[1] - before[1] <= CONNECTS
+    for error in await asyncio.gather(*connects, return_exceptions=True):
+        assert isinstance(error, UpstreamUnreachable)
