@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -41,9 +42,14 @@ class Scene:
 
     async def stored(self, **fields: Any) -> tuple[int, Any]:
         """Status of a request of the Responses API, and whether its response was stored."""
+        status, reply = await self.respond(**fields)
+        return status, reply.get("store")
+
+    async def respond(self, **fields: Any) -> tuple[int, Any]:
+        """Status and body of a request of the Responses API."""
         body = {"model": "m", "input": "Hi", **fields}
         async with self.entrance.post(Dialect.RESPONSES, body, headers=self.headers) as response:
-            return int(response.status), (await response.json()).get("store")
+            return int(response.status), await response.json()
 
     async def warnings(self) -> list[str]:
         async with self.entrance.session.get(f"{self.entrance.url}/ready") as response:
@@ -92,6 +98,29 @@ def commands(*lines: str) -> Act:
     return act
 
 
+async def run_forever(client: Any) -> None:
+    from redis.exceptions import ResponseError
+
+    await client.config_set("busy-reply-threshold", 50)
+
+    async def run() -> None:
+        with pytest.raises(ResponseError, match="killed by user"):
+            await client.eval("while true do end", 0)
+
+    running = asyncio.create_task(run())
+    _RUNNING.add(running)
+    running.add_done_callback(_RUNNING.discard)
+
+    async def busy() -> bool:
+        try:
+            return not await client.ping()
+        except ResponseError as error:
+            return "BUSY" in str(error)
+
+    await until_true(busy)
+
+
+_RUNNING: set[asyncio.Task[None]] = set()
 FAULTS: dict[str, tuple[Act, Act, str]] = {
     "replica": (
         commands("REPLICAOF 127.0.0.1 1"),
@@ -111,12 +140,33 @@ FAULTS: dict[str, tuple[Act, Act, str]] = {
     "no-replicas": (
         commands("CONFIG SET min-replicas-to-write 1"),
         commands("CONFIG SET min-replicas-to-write 0"),
-        "Redis waits for its replicas",
+        "Redis waits for its replicas: start them, or lower its min-replicas-to-write",
     ),
     "no-permission": (
         commands("ACL SETUSER default -@scripting"),
         commands("ACL SETUSER default +@all"),
-        "let this user run scripts and all commands on its keys",
+        "let the user in state.url run scripts, and all commands on the keys of its prefix",
+    ),
+    "no-permission-for-its-keys": (
+        commands("ACL SETUSER default resetkeys ~other:*"),
+        commands("ACL SETUSER default allkeys"),
+        "let the user in state.url run scripts, and all commands on the keys of its prefix",
+    ),
+    "another-password": (
+        commands("CONFIG SET requirepass other-canary", "CLIENT KILL TYPE normal SKIPME yes"),
+        lambda client: client.config_set("requirepass", ""),
+        "check the user and the password in state.url",
+    ),
+    "long-script": (run_forever, commands("SCRIPT KILL"), "another client runs a long script: end it with SCRIPT KILL"),
+    "keys-of-another-program": (
+        commands("RENAME {dragoman:responses}:expiry saved", "SET {dragoman:responses}:expiry text"),
+        commands("RENAME saved {dragoman:responses}:expiry"),
+        "another program uses keys of these names: name a database of Dragoman's own in state.url",
+    ),
+    "too-many-clients": (
+        commands("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal SKIPME yes"),
+        commands("CONFIG SET maxclients 1000"),
+        "raise maxclients of Redis, or run fewer processes",
     ),
 }
 
@@ -165,3 +215,29 @@ async def test_a_redis_that_cannot_write_its_file(tmp_path: Path, caplog: pytest
             await it.client.config_set("save", "")
             await it.warns()
             assert await it.stored() == (200, True)
+
+
+async def test_a_redis_that_reads_its_data_after_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Redis = pytest.importorskip("redis.asyncio").Redis
+    with redis_server(options=("--dir", str(tmp_path))) as redis:
+        async with scene(redis) as it:
+            assert (await it.chat(), await it.stored()) == (200, (200, True))
+            _, first = await it.respond()
+            await it.client.eval("for i = 1, 5000 do redis.call('SET', 'key' .. i, string.rep('x', 100)) end", 0)
+            await it.client.save()
+            await asyncio.to_thread(redis.kill)
+            await asyncio.to_thread(redis.start, "--key-load-delay", "2000", *LOADS_IN_STEPS)
+            for _ in range(4):
+                assert (await it.chat(), await it.stored()) == (200, (200, False))
+            await it.warns("state_unavailable", "store_unavailable")
+            assert (await it.respond(previous_response_id=first["id"]))[0] == 503
+            advice = "it answers when it has read them"
+            assert any(advice in record.getMessage() for record in caplog.records)
+            async with Redis.from_url(redis.url) as client:
+                assert (await client.info("persistence"))["loading"] == 1
+                await client.config_set("key-load-delay", 0)
+            await it.warns()
+            assert (await it.chat(), await it.stored(previous_response_id=first["id"])) == (200, (200, True))
+
+
+LOADS_IN_STEPS = ("--loading-process-events-interval-bytes", "1024")

@@ -40,9 +40,9 @@ class RedisServer:
         """The URL of its first database."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def start(self) -> None:
-        """Start it, and wait until it accepts connections."""
-        self._run("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options)
+    def start(self, *options: str) -> None:
+        """Start it, with these options too, and wait until it accepts connections."""
+        self._run("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options, *options)
 
     def start_with(self, file: Path) -> None:
         """Start it with a configuration file, which has its port."""

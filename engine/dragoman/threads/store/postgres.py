@@ -96,6 +96,8 @@ class PostgresStore(ServerStore[PostgresConnection]):
 
     async def _expire_some(self) -> int:
         async with self._connection.call() as db:
+            # A database that can only be read must not appear to answer, though nothing has expired.
+            await db.execute(self._sql(statements.WRITE))
             return int(await db.fetchval(self._sql(statements.EXPIRE), self._now(), _REMOVED_AT_ONCE))
 
     def _now(self) -> float | None:

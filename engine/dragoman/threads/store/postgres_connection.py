@@ -30,14 +30,23 @@ _HAS_VERSIONS: Final = (
     " WHERE nspname = $1 AND relname = 'versions')"
 )
 _EMPTIED: Final = "a table was emptied that the others need: restore the database, or drop the schema"
+_READ_ONLY: Final = (
+    "it is a read-only replica, which cannot be written: name the primary in {url}; a primary may be read-only too:"
+    " look at its default_transaction_read_only"
+)
+_ENDED: Final = "the server has ended this connection: the next call opens another one"
 _ADVICE: Final = {
     "InvalidPasswordError": "check the user and the password in {url}",
     "InvalidAuthorizationSpecificationError": "check the user in {url}, and pg_hba.conf of the server",
     "InvalidCatalogNameError": "create it with createdb, or name another one in {url}",
-    "TargetServerAttributeNotMatched": "it is a read-only replica, which cannot be written: name the primary in {url}",
-    "ReadOnlySQLTransactionError": "it is a read-only replica, which cannot be written: name the primary in {url}",
+    "TargetServerAttributeNotMatched": _READ_ONLY,
+    "ReadOnlySQLTransactionError": _READ_ONLY,
     "InsufficientPrivilegeError": "GRANT the role in {url} USAGE on the schema, and all on its tables",
-    "TooManyConnectionsError": "raise max_connections of the server, or run fewer processes",
+    "TooManyConnectionsError": "raise max_connections of the server, or of its role, or run fewer processes",
+    "LockNotAvailableError": "another session locks the tables: look at pg_locks, and end it",
+    "AdminShutdownError": _ENDED,
+    "IdleSessionTimeoutError": _ENDED,
+    "InternalClientError": _ENDED,
     "CannotConnectNowError": "it starts or stops: it answers when it has started",
     "DiskFullError": "make room on the disk of the server",
     "DuplicateTableError": _EMPTIED,
@@ -266,6 +275,8 @@ class PostgresConnection:
         """Return the text of an error on one line, with what to do about it."""
         names = [kind.__name__ for kind in type(error).__mro__]
         hint = next((advice for name in names if (advice := _ADVICE.get(name)) is not None), "")
+        if names[0] == "InterfaceError" and "connection is closed" in str(error):
+            hint = _ENDED
         if names[0] == "TargetServerAttributeNotMatched":
             return f"{database_of(self._url) or 'the server'} cannot be used ({hint.format(url=self._setting)})"
         return f"{_line(error)} ({hint.format(url=self._setting)})" if hint else _line(error)

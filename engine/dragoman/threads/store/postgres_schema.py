@@ -200,6 +200,8 @@ PUT: Final = "SELECT * FROM SCHEMA.put_response($1, $2, $3, $4, $5, $6, $7, $8, 
 MAKE_ROOM: Final = "SELECT SCHEMA.make_room($1, $2, $3, $4, $5)"
 DELETE: Final = "SELECT SCHEMA.delete_response($1, $2, $3)"
 EXPIRE: Final = "SELECT SCHEMA.expire_conversations($1, $2)"
+WRITE: Final = "UPDATE SCHEMA.totals SET size = size WHERE part = 0"
+"""Changes nothing; it fails where nothing can be written."""
 _LIVE: Final = """
     FROM SCHEMA.responses r JOIN SCHEMA.conversations c USING (owner, root)
     WHERE r.owner = $2 AND r.id = $3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha1
@@ -23,8 +24,9 @@ _ADVICE = {
     "ReadOnlyError": "it is a replica, which cannot be written: name the primary in {url}, or use redis+sentinel://",
     "AuthenticationError": "check the user and the password in {url}",
     "AuthenticationWrongNumberOfArgsError": "check the user and the password in {url}",
-    "NoPermissionError": "let this user run scripts and all commands on its keys",
+    "NoPermissionError": "let the user in {url} run scripts, and all commands on the keys of its prefix",
     "BusyLoadingError": "Redis reads its data after a start: it answers when it has read them",
+    "TryAgainError": "the cluster moves a slot to another node: it answers when that has moved",
     "ConnectionError": "check that Redis runs, and the address in {url}",
     "MasterNotFoundError": "check that the Sentinels in {url} run, and the name of the service there",
     "MovedError": "this is a node of a cluster: write {url} as redis+cluster://HOST:PORT",
@@ -41,13 +43,20 @@ if found < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end
 return found
 """
 """KEYS: the version of the schema. ARGV: the version of this program. Return the version that was found; 0: none."""
-_ADVICE_BY_CODE = {
+_ADVICE_BY_TEXT = {
     "MISCONF": "Redis cannot write its own file: make room on its disk, and read its log",
-    "BUSY": "Redis runs a long script of another client",
-    "WRONGTYPE": "another program uses keys of these names: give Dragoman a database of its own",
-    "NOREPLICAS": "Redis waits for its replicas (min-replicas-to-write)",
+    "BUSY": "another client runs a long script: end it with SCRIPT KILL",
+    "WRONGTYPE": "another program uses keys of these names: name a database of Dragoman's own in {url}",
+    "NOREPLICAS": "Redis waits for its replicas: start them, or lower its min-replicas-to-write",
+    "OOM": _ADVICE["OutOfMemoryError"],
+    "READONLY": _ADVICE["ReadOnlyError"],
+    "DENIED": "Redis has no password: set one there and in {url}, or its protected-mode to no",
+    "max number of clients reached": "raise maxclients of Redis, or run fewer processes",
+    "DB index is out of range": "name another database in {url}: this server has fewer",
+    "unknown command": "the server has disabled or renamed it, or is not Redis 6.2 or later, or Valkey",
 }
-"""Advice by the first word of the error."""
+"""Advice by the first words of the error. Before version 7, Redis puts its own text before them, and a dash."""
+_CODE = re.compile(rf"(?:\A|: -)({'|'.join(_ADVICE_BY_TEXT)})\b")
 
 
 class RedisConnection:
@@ -269,6 +278,6 @@ def advice(error: Exception, setting: str = "its URL") -> str:
     text = " ".join(str(error).split())
     if isinstance(error, Late):
         return f"{text} (it is too slow, or the network loses its packets)"
-    name = type(error).__name__
-    hint = _ADVICE.get(name) or _ADVICE_BY_CODE.get(text.partition(" ")[0])
+    found = _CODE.search(text)
+    hint = _ADVICE_BY_TEXT[found[1]] if found is not None else _ADVICE.get(type(error).__name__)
     return f"{text} ({hint.format(url=setting)})" if hint else text

@@ -117,7 +117,7 @@ async def test_errors_have_advice(postgres: PostgresServer) -> None:
     replica = await failure(postgres.url_of(database="frozen"))
     assert replica == (
         "PostgreSQL: frozen cannot be used (it is a read-only replica, which cannot be written:"
-        " name the primary in store.url)"
+        " name the primary in store.url; a primary may be read-only too: look at its default_transaction_read_only)"
     )
     tls = await failure(f"{postgres.url}?sslmode=require")
     assert "SSL" in tls
