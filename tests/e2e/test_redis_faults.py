@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import ResponseError
 
 from dragoman.dialects import Dialect
 from dragoman.threads import RedisStore, StoreError
@@ -19,6 +20,7 @@ from dragoman_server.accounts.store.redis import RedisAccountStore
 from dragoman_server.config.state_options import StateOptions
 from support.gateways import Gate, config_for, gate
 from support.named_keys import made
+from support.redis_nodes import command
 from support.redis_server import RedisServer, redis_server
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
@@ -29,7 +31,7 @@ Act = Callable[[Any], Awaitable[object]]
 
 @dataclass
 class Scene:
-    """A gateway whose keys, limits and responses are in one Redis, and a connection of an operator."""
+    """A gateway whose keys, limits and responses are in one Redis, and a client of an operator, a user of its own."""
 
     entrance: Gate
     client: Any
@@ -57,6 +59,16 @@ class Scene:
             found: list[str] = (await response.json())["warnings"]
             return found
 
+    async def status(self) -> list[str]:
+        """The warnings of this host in what `dragoman status` shows."""
+        async with self.entrance.session.get(
+            f"{self.entrance.url}/v1/dragoman/status", headers=self.headers
+        ) as response:
+            assert response.status == 200
+            (host,) = (await response.json())["hosts"]
+            found: list[str] = host["warnings"]
+            return found
+
     async def warns(self, *expected: str) -> None:
         async def same() -> bool:
             return set(await self.warnings()) == set(expected)
@@ -66,19 +78,26 @@ class Scene:
 
 @asynccontextmanager
 async def scene(redis: RedisServer) -> AsyncIterator[Scene]:
-    key, record = made("alice", daily_tokens=10**9)
+    key, record = made("alice", daily_tokens=10**9, admin=True)
     options = StoreOptions("redis", url=redis.url, timeout=5.0, refresh=0.02)
     store = RedisAccountStore(options)
     await store.open()
     await store.put_key(record)
-    try:
-        async with ScriptedServer(answer(200, dump(reply(Dialect.CHAT)))) as server:
-            state = StateOptions(kind="redis", url=redis.url, timeout=5.0)
-            config = replace(config_for(server.url, Dialect.CHAT), store=options, state=state)
-            async with gate(config) as entrance, store.connection.call() as client:
-                yield Scene(entrance, client, {"authorization": f"Bearer {key}"})
-    finally:
-        await store.close()
+    await store.close()
+    command(redis, "ACL", "SETUSER", "operator", "on", ">secret", "allkeys", "allchannels", "+@all")
+    async with ScriptedServer(answer(200, dump(reply(Dialect.CHAT)))) as server:
+        state = StateOptions(kind="redis", url=redis.url, timeout=5.0)
+        config = replace(config_for(server.url, Dialect.CHAT), store=options, state=state)
+        async with gate(config) as entrance, operator(redis) as client:
+            yield Scene(entrance, client, {"authorization": f"Bearer {key}"})
+
+
+@asynccontextmanager
+async def operator(redis: RedisServer) -> AsyncIterator[Any]:
+    from redis.asyncio import Redis
+
+    async with Redis.from_url(redis.url, username="operator", password="secret") as client:
+        yield client
 
 
 async def test_emptied_script_caches_are_filled_again() -> None:
@@ -99,7 +118,6 @@ def commands(*lines: str) -> Act:
 
 
 async def run_forever(client: Any) -> None:
-    from redis.exceptions import ResponseError
 
     await client.config_set("busy-reply-threshold", 50)
 
@@ -121,6 +139,24 @@ async def run_forever(client: Any) -> None:
 
 
 _RUNNING: set[asyncio.Task[None]] = set()
+
+
+async def overwrite(client: Any) -> None:
+    """Let another program use the names of the counters and of the responses."""
+    for pattern in ("dragoman:{*}:state", "{dragoman:responses}:[^sw]*"):
+        for name in await client.keys(pattern):
+            await client.rename(name, b"kept:" + name)
+            await client.set(name, "other")
+
+
+async def restore(client: Any) -> None:
+    for name in await client.keys("kept:*"):
+        await client.rename(name, name.removeprefix(b"kept:"))
+
+
+PERMISSION = (
+    r"let the user in state.url run scripts and all commands on its keys, such as \+@all ~dragoman:\* ~\{dragoman:\*"
+)
 FAULTS: dict[str, tuple[Act, Act, str]] = {
     "replica": (
         commands("REPLICAOF 127.0.0.1 1"),
@@ -145,12 +181,17 @@ FAULTS: dict[str, tuple[Act, Act, str]] = {
     "no-permission": (
         commands("ACL SETUSER default -@scripting"),
         commands("ACL SETUSER default +@all"),
-        "let the user in state.url run scripts, and all commands on the keys of its prefix",
+        PERMISSION,
+    ),
+    "no-permission-for-a-command": (
+        commands("ACL SETUSER default -hset -zadd"),
+        commands("ACL SETUSER default +@all"),
+        PERMISSION,
     ),
     "no-permission-for-its-keys": (
         commands("ACL SETUSER default resetkeys ~other:*"),
         commands("ACL SETUSER default allkeys"),
-        "let the user in state.url run scripts, and all commands on the keys of its prefix",
+        PERMISSION,
     ),
     "another-password": (
         commands("CONFIG SET requirepass other-canary", "CLIENT KILL TYPE normal SKIPME yes"),
@@ -159,8 +200,8 @@ FAULTS: dict[str, tuple[Act, Act, str]] = {
     ),
     "long-script": (run_forever, commands("SCRIPT KILL"), "another client runs a long script: end it with SCRIPT KILL"),
     "keys-of-another-program": (
-        commands("RENAME {dragoman:responses}:expiry saved", "SET {dragoman:responses}:expiry text"),
-        commands("RENAME saved {dragoman:responses}:expiry"),
+        overwrite,
+        restore,
         "another program uses keys of these names: name a database of Dragoman's own in state.url",
     ),
     "too-many-clients": (
@@ -182,6 +223,9 @@ async def test_requests_are_served_and_the_log_names_the_cure(kind: str, caplog:
                 assert (await it.chat(), await it.stored()) == (200, (200, False))
             assert "state_unavailable" in await it.warnings()
             assert any(re.search(advice, record.getMessage()) for record in caplog.records)
+            lines = [record.getMessage() for record in caplog.records]
+            for store in ("the store of limits does not answer", "the store of responses fails"):
+                assert sum(line.startswith(store) for line in lines) == 1, "it must not appear to answer in between"
             # It must not appear to answer as long as it cannot be written.
             probed = RedisStore(redis.url)
             await probed.open()

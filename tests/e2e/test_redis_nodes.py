@@ -183,3 +183,20 @@ async def test_an_unknown_service_is_named(watched: Watched) -> None:
         with pytest.raises(StoreError, match="the name of the service there") as caught:
             await accounts.ping()
         assert "store.url" in str(caught.value)
+
+
+async def test_a_slot_that_is_being_moved_is_named(tmp_path: Path) -> None:
+    """Half of the keys of a script have moved (`TRYAGAIN`); when the move has ended, it answers again."""
+    with redis_cluster(tmp_path) as nodes:
+        async with opened(f"redis+cluster://127.0.0.1:{nodes[0].port}") as (accounts, _):
+            await accounts.admit(claim_on("client", "1", 9, (("requests", 9, 1),), ()))
+            slot = command(nodes[0], "CLUSTER", "KEYSLOT", "client")
+            source = next(node for node in nodes if command(node, "CLUSTER", "COUNTKEYSINSLOT", slot))
+            target = next(node for node in nodes if node is not source)
+            command(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", command(source, "CLUSTER", "MYID"))
+            command(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", command(target, "CLUSTER", "MYID"))
+            with pytest.raises(StoreError, match="the cluster moves a slot, or its nodes disagree: look at CLUSTER"):
+                await accounts.admit(claim_on("client", "2", 9, (("requests", 9, 1),), ()))
+            for node in (source, target):
+                command(node, "CLUSTER", "SETSLOT", slot, "STABLE")
+            assert not (await accounts.admit(claim_on("client", "3", 9, (("requests", 9, 1),), ()))).rejected

@@ -32,7 +32,7 @@ class RedisServer:
     def __init__(self, folder: Path | None = None, options: tuple[str, ...] = ()) -> None:
         self.port = free_port()
         kept = ("--dir", str(folder), "--appendonly", "yes", "--appendfsync", "always") if folder is not None else ()
-        self._options = (*(kept or ("--appendonly", "no")), *options)
+        self.options = (*(kept or ("--appendonly", "no")), *options)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -42,11 +42,11 @@ class RedisServer:
 
     def start(self, *options: str) -> None:
         """Start it, with these options too, and wait until it accepts connections."""
-        self._run("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options, *options)
+        self._run("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.options, *options)
 
     def start_with(self, file: Path) -> None:
         """Start it with a configuration file, which has its port."""
-        self._run(str(file), *self._options)
+        self._run(str(file), *self.options)
 
     def _run(self, *arguments: str) -> None:
         self._process = subprocess.Popen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,8 +23,11 @@ from dragoman_server.accounts.known_keys import KnownKeys
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     IN_COST,
+    IN_REQUESTS,
     IN_TOKENS,
     NO_HOLDS,
+    PER_DAY,
+    REQUESTS,
     ActiveLimits,
     Amounts,
     Claim,
@@ -58,6 +62,9 @@ RENEW = 20.0
 """Seconds between two renewals of the open requests: a third of the time after which they expire."""
 _JUMP = 10.0
 """Seconds by which the clock has jumped if it differs so much from one that does not jump: leases are renewed then."""
+_TRIAL = "trial"
+"""The id of no key, by which a store that did not answer is tried."""
+_TRIAL_LIMITS = ActiveLimits(0, ((REQUESTS, 1, IN_REQUESTS),), (("daily_tokens", PER_DAY, 1, IN_TOKENS),))
 _CLOSE = 2.0
 """Seconds that the last settlements have when the gateway closes."""
 
@@ -176,11 +183,20 @@ class Accounts:
 
     async def _retry(self) -> None:
         """Reach a store that did not answer. Raises StoreError."""
-        await self._guard.retry()
+        await self._guard.retry(self._try_limits)
         log.warning(
             "the store of limits answers again; ended requests that it did not count yet: %d", len(self._settlements)
         )
         self._settlements.resume()
+
+    async def _try_limits(self) -> None:
+        """Count a request of no key, and those that have ended. Raises StoreError.
+
+        Redis may write a word and refuse to count: a permission lacks, or another program overwrote a counter.
+        """
+        claim = Claim(_TRIAL, f"{_TRIAL}-{os.urandom(6).hex()}", _TRIAL_LIMITS, (0, 0, 0))
+        await self._store.admit(claim)
+        await self._store.settle([cancellation_of(claim), *self._settlements.first()])
 
     # --- limits ------------------------------------------------------------------------------------------------------
 

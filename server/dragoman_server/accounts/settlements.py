@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 
 from dragoman_server.accounts.limits.claim import Settlement
 from dragoman_server.accounts.store.interface import StoreError
@@ -54,6 +55,10 @@ class Settlements:
         """True if a settlement of this key waits."""
         return key in self._keys
 
+    def first(self) -> list[Settlement]:
+        """Return those that are sent next. To send one again changes nothing."""
+        return list(islice(self._queue, BATCH_MAX))
+
     def resume(self) -> None:
         """Send what waits, if there is anything."""
         if self._queue:
@@ -76,7 +81,7 @@ class Settlements:
 
     async def _send_all(self) -> None:
         while self._queue:
-            batch = [self._queue[index] for index in range(min(BATCH_MAX, len(self._queue)))]
+            batch = self.first()
             try:
                 await self._send(batch)
             except StoreError:

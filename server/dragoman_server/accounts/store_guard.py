@@ -46,9 +46,10 @@ class StoreGuard:
                 log.error("the store of limits does not answer, requests are %s: %s", policy, error)
             raise
 
-    async def retry(self) -> None:
-        """Reach a store that did not answer. Raises StoreError."""
+    async def retry(self, trial: Callable[[], Awaitable[None]]) -> None:
+        """Reach a store that did not answer, and use it by `trial`. Raises StoreError."""
         await self._store.ping()
+        await trial()
         self.healthy = True
         self._totals.put(families.STORE_UP, (), 1)
 

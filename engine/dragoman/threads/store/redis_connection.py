@@ -19,18 +19,20 @@ CONNECTIONS = 64
 """Most connections of a store. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
 ASK_SENTINELS = 1.0
 """Seconds after which the Sentinels are asked again which Redis is the primary."""
+_PERMISSION = "let the user in {url} run scripts and all commands on its keys, such as +@all ~dragoman:* ~{{dragoman:*"
 _ADVICE = {
     "OutOfMemoryError": "Redis has reached its maxmemory: raise it, or store less",
     "ReadOnlyError": "it is a replica, which cannot be written: name the primary in {url}, or use redis+sentinel://",
     "AuthenticationError": "check the user and the password in {url}",
     "AuthenticationWrongNumberOfArgsError": "check the user and the password in {url}",
-    "NoPermissionError": "let the user in {url} run scripts, and all commands on the keys of its prefix",
+    "NoPermissionError": _PERMISSION,
     "BusyLoadingError": "Redis reads its data after a start: it answers when it has read them",
-    "TryAgainError": "the cluster moves a slot to another node: it answers when that has moved",
     "ConnectionError": "check that Redis runs, and the address in {url}",
     "MasterNotFoundError": "check that the Sentinels in {url} run, and the name of the service there",
     "MovedError": "this is a node of a cluster: write {url} as redis+cluster://HOST:PORT",
     "AskError": "this is a node of a cluster: write {url} as redis+cluster://HOST:PORT",
+    "TryAgainError": "the cluster moves a slot: its keys answer when they have moved",
+    "ClusterError": "the cluster moves a slot, or its nodes disagree: look at CLUSTER NODES",
     "ClusterDownError": "the cluster does not serve all slots: look at CLUSTER INFO, and repair it",
     "MasterDownError": "it is a replica whose primary is down: name the primary in {url}, or use redis+sentinel://",
     "SlotNotCoveredError": "the cluster does not serve all slots: look at CLUSTER INFO, and repair it",
@@ -53,10 +55,13 @@ _ADVICE_BY_TEXT = {
     "DENIED": "Redis has no password: set one there and in {url}, or its protected-mode to no",
     "max number of clients reached": "raise maxclients of Redis, or run fewer processes",
     "DB index is out of range": "name another database in {url}: this server has fewer",
+    "The user executing the script can't run this command": _PERMISSION,
     "unknown command": "the server has disabled or renamed it, or is not Redis 6.2 or later, or Valkey",
 }
 """Advice by the first words of the error. Before version 7, Redis puts its own text before them, and a dash."""
 _CODE = re.compile(rf"(?:\A|: -)({'|'.join(_ADVICE_BY_TEXT)})\b")
+_IN_SCRIPT = re.compile(r" script: [0-9a-f]{40}, on @user_script:\d+\.?$")
+"""The end of an error of a command in a script, which has no meaning for an operator."""
 
 
 class RedisConnection:
@@ -275,7 +280,7 @@ def advice(error: Exception, setting: str = "its URL") -> str:
     """Return the text of an error of Redis on one line, with what to do about it. `setting` is the name of the URL."""
     from redis.exceptions import TimeoutError as Late
 
-    text = " ".join(str(error).split())
+    text = _IN_SCRIPT.sub("", " ".join(str(error).split()))
     if isinstance(error, Late):
         return f"{text} (it is too slow, or the network loses its packets)"
     found = _CODE.search(text)

@@ -205,12 +205,20 @@ local removed = 0
 for _, tree in ipairs(redis.call('ZRANGEBYSCORE', K .. ':expiry', '-inf', text(now), 'LIMIT', 0, tonumber(ARGV[4]))) do
   removed = removed + remove_tree(tree)
 end
+local tried = K .. ':tried'
+redis.call('HINCRBY', tried, 'field', 1)
+redis.call('HSETNX', tried, 'field', '')
+redis.call('HSET', tried, 'field', '')
+redis.call('HDEL', tried, 'field')
+redis.call('ZADD', tried, 1, 'member')
+redis.call('ZREM', tried, 'member')
+redis.call('UNLINK', tried)
 redis.call('SET', K .. ':written', '1', 'PX', 60000)
 return removed
 """
 )
 """ARGV: now, nothing, nothing, most conversations. Returns the number of their responses.
 
-It always writes something, at its end: where only reading works, the store must not appear to answer. A Redis without
-room for more still removes what has expired.
+It always writes something, at its end, by each command that the others use: where only some of them work, the store
+must not appear to answer. A Redis without room for more still removes what has expired.
 """

@@ -30,11 +30,17 @@ async def test_a_store_that_fails_is_not_called_until_it_answers_again() -> None
             await guard.call("ping", call)
     assert (len(calls), guard.healthy, totals.read(STORE_UP)) == (2, False, [0])
     assert totals.read(STORE_ERRORS, "ping") == [1]
+
+    async def refuse() -> None:
+        raise StoreError("it does not count")
+
     with pytest.raises(StoreError):
-        await guard.retry()
-    assert not guard.healthy
+        await guard.retry(store.ping)
     store.away = False
-    await guard.retry()
+    with pytest.raises(StoreError):
+        await guard.retry(refuse)
+    assert not guard.healthy
+    await guard.retry(store.ping)
     assert (await guard.call("ping", call), totals.read(STORE_UP)) == ("answer", [1])
 
 
