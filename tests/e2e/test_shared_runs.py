@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,6 +16,7 @@ import aiohttp
 import openai
 import pytest
 from aiohttp import web
+from redis.asyncio import Redis
 
 from support.commands import Command, command
 from support.fleet import fleet
@@ -166,13 +168,13 @@ def state_of(kind: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 @asynccontextmanager
-async def pair(kind: str, folder: Path) -> AsyncIterator[Pair]:
-    """Two gateway processes that share a store."""
+async def pair(kind: str, folder: Path, more: str = "") -> AsyncIterator[Pair]:
+    """Two gateway processes that share a store. `more` is added to their file."""
     upstream = Upstream()
     async with served(upstream.app()) as (url, _):
         with state_of(kind, folder) as (state, variables):
             path = folder / "dragoman.toml"
-            await asyncio.to_thread(path.write_text, CONFIG.format(url=url, state=state))
+            await asyncio.to_thread(path.write_text, CONFIG.format(url=url, state=state) + more)
             serve = ("serve", "--port", "0", str(path))
             async with (
                 command(*serve, **variables) as one,
@@ -425,3 +427,49 @@ async def test_workers_are_one_gateway(tmp_path: Path) -> None:
                         assert again.status == 200, await again.text()
                         assert await next_event(again.content) == event
                 assert upstream.started == 2
+
+
+async def test_runs_go_on_after_redis_was_emptied(tmp_path: Path) -> None:
+    """They end for each reader with an end or an error that it sees, none is begun again, and each is booked once."""
+    usage = tmp_path / "usage.jsonl"
+    async with pair("redis", tmp_path, f'\n[usage]\nkind = "jsonl"\npath = "{usage}"\n') as up:
+        polled, streamed = await up.create(0), await up.create(0, stream=True)
+        async with (
+            chat(up, 0) as resumed,
+            up.follow(0, streamed) as own,
+            up.follow(1, streamed) as elsewhere,
+        ):
+            await until(lambda: len(up.upstream.streams) == 3)
+            up.upstream.send("before")
+            seen, others = [await next_event(own)], [await next_event(elsewhere)]
+            while b"before" not in seen[-1]:
+                seen.append(await next_event(own))
+            while b"before" not in others[-1]:
+                others.append(await next_event(elsewhere))
+            url = re.search(r'url = "(redis:\S+)"', await asyncio.to_thread((tmp_path / "dragoman.toml").read_text))
+            assert url is not None
+            async with Redis.from_url(url[1]) as client:
+                await client.flushall()
+            up.upstream.send("after")
+            while b"after" not in seen[-1]:
+                seen.append(await next_event(own))
+            async with asyncio.timeout(30):
+                rest = await elsewhere.read()
+            last = data_of(rest[rest.index(b"event: error") :])
+            assert last["message"] == "the store has lost the events; read the response without `stream`"
+            for run in (polled, streamed):
+                assert (await up.get(0, run))["status"] == "in_progress"
+            up.upstream.send("")
+            while not seen[-1].startswith(b"event: response.completed"):
+                seen.append(await next_event(own))
+            assert b"data: [DONE]" in await resumed.content.read()
+        for run in (polled, streamed):
+            for number in (0, 1):
+                response = await up.becomes(number, run, "completed")
+                assert response["output"][0]["content"][0]["text"] == "beforeafter"
+        async with up.follow(0, streamed) as again:
+            assert await again.read() == b"".join(seen)
+        assert up.upstream.started == 3
+        rows = [json.loads(line) for line in (await asyncio.to_thread(usage.read_text)).splitlines()]
+        assert [row["ended"] for row in rows] == ["completed"] * 3
+        assert len({row["id"] for row in rows}) == 3

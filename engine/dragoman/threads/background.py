@@ -28,7 +28,7 @@ def terminal_event(response: Json, number: int) -> Json:
     return {"type": f"response.{status}", "sequence_number": number, "response": response}
 
 
-def lagging_event(number: int) -> Json:
-    """Return the event that ends the stream of a client that reads too slowly: events were dropped."""
-    message = "events were dropped because they were read too slowly; read the response without `stream`"
+def lagging_event(number: int, why: str = "events were dropped because they were read too slowly") -> Json:
+    """Return the event that ends the stream of a client that does not get all events, and the reason."""
+    message = f"{why}; read the response without `stream`"
     return {"type": "error", "sequence_number": number, "code": "server_error", "message": message, "param": None}

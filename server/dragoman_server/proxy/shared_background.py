@@ -17,6 +17,7 @@ from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.proxy.runs.interface import LostRun, Run, RunId
 from dragoman_server.proxy.runs.own_run import OwnRun
+from dragoman_server.proxy.runs.reader import DROPPED
 from dragoman_server.proxy.runs.shared_runs import SharedRuns
 from dragoman_server.proxy.store_health import unavailable
 from dragoman_server.proxy.stored_responses import StoredResponses
@@ -80,7 +81,8 @@ class SharedBackground:
                 elif not reader.is_over:
                     yield PING
             if reader.failure:
-                yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(reader.position.number))
+                why = () if reader.failure == DROPPED else (reader.failure,)
+                yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(reader.position.number, *why))
 
     async def _end_lost(self, run: OwnRun, lost: LostRun) -> None:
         """End a run, unless this process can go on with it."""

@@ -46,7 +46,7 @@ class RunReader:
         """Give it what was read from its position on."""
         number, mark = self.position.number, self.position.reader
         if rest is None:
-            self._end("the run is no longer kept")
+            self._end("the store has lost the events")
         elif mark and rest.run.reader != mark:
             self._end("another client resumed the stream")
         elif number < rest.run.first:

@@ -53,7 +53,7 @@ async def test_another_key_ends_it() -> None:
 
 async def test_it_ends_early() -> None:
     for rest, failure in (
-        (None, "no longer kept"),
+        (None, "the store has lost the events"),
         (Rest(run(2, 9), []), DROPPED),
         (Rest(run(0, 9, reader="other"), [Entry(9, 9, b"")]), "another client"),
     ):
