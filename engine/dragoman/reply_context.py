@@ -162,7 +162,7 @@ class ReplyContext:
     """The characters of a stream so far, or of a whole reply without counts: texts, reasoning and arguments
     (see `tokens.stream_usage`)."""
     several: bool = False
-    """True if the client requested several replies in one."""
+    """True if the client requested several replies in one, or calls in a former form: what it reads is not known."""
     begun: bool = False
     """True if the beginning of the stream was forwarded, so that it keeps the upstream's id."""
     same_dialect: bool = False

@@ -78,8 +78,8 @@ async def test_reply_bytes_arrive_untouched(dialect: Dialect) -> None:
 
 ODD_FRAMES = {
     CHAT: (
-        b'data:{"id":"c","choices":[{"index":0,"delta":{"content":"\\u6771 \xe4\xba\xac"},"finish_reason":null}], '
-        b'"model":"up" }\n\n'
+        b'data:{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"\\u6771 \xe4\xba\xac"},'
+        b'"finish_reason":null}], "model":"up" }\n\n'
         b': a comment\n\nid: 7\nretry: 10\nevent: odd\ndata: {"model" : "up","choices":[],\ndata: "x": 1.50}\n\n'
         b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"model":"up","usage":null}\r\n\r\n'
         b"data: [DONE]\n\n"

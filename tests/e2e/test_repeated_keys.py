@@ -84,7 +84,8 @@ async def test_no_model_of_a_reply_is_the_upstreams(dialect: Dialect) -> None:
 
 async def test_no_model_of_a_stream_is_the_upstreams() -> None:
     frames = [
-        b'data: {"id":"c","model":"secret","choices":[{"index":0,"delta":{"content":"%d"}}],%s}\n\n' % (n, again)
+        b'data: {"id":"c","model":"secret","choices":[{"index":0,"delta":{"role":"assistant","content":"%d"}}],%s}\n\n'
+        % (n, again)
         for n, again in enumerate(
             [b'"x":1', b'"model":"secret"', b'"mod\\u0065l":"secret"', *[b'"model":"secret"'] * 9]
         )

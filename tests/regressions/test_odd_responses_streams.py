@@ -17,7 +17,7 @@ from openai.types.responses import ResponseStreamEvent
 
 from dragoman import direction
 from oracles.grammar import Call
-from regressions.repaired import restored
+from regressions.repaired import restored, rows
 from regressions.test_odd_calls import ODD, REPEATED, _stream
 from regressions.wire import CHAT, chunk, events_of
 from support.directions import Json, stream_through, translated
@@ -98,16 +98,83 @@ def test_T06_odd_arguments_with_one_meaning(sent: str | list[str], again: bool) 
     assert json.loads(events[-1]["response"]["output"][0]["arguments"]) == json.loads(meant)
 
 
+@pytest.mark.parametrize("numbers", [True, False])
 @pytest.mark.parametrize("final", ['{}{"f":"a"}', OBJECT])
-def test_T06_an_empty_object_before_the_arguments_is_not_in_the_last_events(final: str) -> None:
-    """It is passed on: calls without arguments have this delta."""
-    row = direction(RESPONSES, RESPONSES)
-    events = events_of(stream_through(translated(row), called(["{}", *PIECES], final)))
+def test_T06_an_empty_object_before_the_arguments_reaches_no_client(final: str, numbers: bool) -> None:
+    """Its delta is held until the next event: calls without arguments have it. LangChain joined `{}{"f":"a"}`."""
+    done, events = read(called(["{}", *PIECES], final, numbers=numbers))
+    assert "an empty object came before the arguments" in done
+    assert [event["delta"] for event in events if event["type"].endswith("arguments.delta")] == PIECES
+    [stated] = [event["arguments"] for event in events if event["type"] == "response.function_call_arguments.done"]
+    assert stated == events[-1]["response"]["output"][0]["arguments"] == OBJECT
+
+
+BEGUN = {**CALL, "arguments": OBJECT, "status": "in_progress"}
+
+
+@pytest.mark.parametrize("start", [None, BEGUN], ids=["", "also in the start"])
+@pytest.mark.parametrize("pieces", [[], PIECES], ids=["no deltas", "deltas"])
+def test_T04_a_call_whose_arguments_came_at_once_has_a_delta(start: Json | None, pieces: list[str]) -> None:
+    """Servers send them in `.done` alone (earendil-works/pi#2745, lidge-jun/opencodex#4652): clients that join deltas
+    ran the tool without arguments. Those in the start of a call came twice."""
+    done, events = read(called(pieces, OBJECT, start=start))
+    deltas = [event["delta"] for event in events if event["type"].endswith("arguments.delta")]
+    assert deltas == (pieces or [OBJECT])
+    assert ("a call had no deltas" in done) == (not pieces)
+
+
+MESSAGE: Json = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+PART: Json = {"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}
+
+
+def texts(content: list[Json], part: Json, *without: str) -> list[bytes]:
+    """A stream with a text whose finished item has this content, and whose part ends as `part`."""
+    created, completed = _ends()
+    place: Json = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    item, begun = {**MESSAGE, "content": content}, {**MESSAGE, "content": [], "status": "in_progress"}
+    events = [
+        created,
+        {"type": "response.output_item.added", "output_index": 0, "item": begun},
+        {"type": "response.content_part.added", **place, "part": {**PART, "text": ""}},
+        *[{"type": "response.output_text.delta", **place, "delta": text, "logprobs": []} for text in ("Hel", "lo")],
+        {"type": "response.output_text.done", **place, "text": "Hello", "logprobs": []},
+        {"type": "response.content_part.done", **place, "part": part},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {**completed, "response": {**completed["response"], "output": [item]}},
+    ]
+    return frames(*[event for event in events if event["type"] not in without])
+
+
+STARTS = ("response.content_part.added",)
+ALL = (*STARTS, "response.output_text.done", "response.content_part.done")
+EMPTY = {**PART, "text": ""}
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [texts([], PART), texts([], EMPTY), texts([PART], PART, *STARTS), texts([], PART, *ALL), texts([PART], PART, *ALL)],
+    ids=["empty item", "empty item and part", "no start of the part", "deltas only", "deltas and the item"],
+)
+def test_T20_a_finished_message_has_the_text_of_its_deltas(stream: list[bytes]) -> None:
+    """Codex keeps the item, so it forgot the answer; the SDK found no part to which it could add a delta."""
+    translation, data = translated(direction(RESPONSES, RESPONSES)), b"".join(stream)
+    out = stream_through(translation, stream)
+    pieces = [data[at : at + 1] for at in range(len(data))]
+    assert stream_through(translated(direction(RESPONSES, RESPONSES)), pieces) == out
+    assert rows(translation)
+    events = events_of(out)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     [item] = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-    [last] = events[-1]["response"]["output"]
-    [done] = [event["arguments"] for event in events if event["type"] == "response.function_call_arguments.done"]
-    assert done == item["arguments"] == last["arguments"] == OBJECT
+    assert item["content"] == events[-1]["response"]["output"][0]["content"] == [PART]
+    state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
+    for event in events:
+        state.handle_event(cast("Any", construct_type(value=event, type_=ResponseStreamEvent)))
+    assert cast("Any", state)._completed_response.output_text == "Hello"
+
+
+def test_a_right_text_passes_byte_for_byte() -> None:
+    stream = texts([PART], PART)
+    assert stream_through(translated(direction(RESPONSES, RESPONSES)), stream) == b"".join(stream)
 
 
 def test_a_call_without_arguments_passes_byte_for_byte() -> None:

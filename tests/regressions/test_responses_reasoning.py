@@ -79,6 +79,7 @@ def wrapped_frames() -> list[bytes]:
         emitted.at(0, "reasoning_summary_part.done", summary_index=0, part=WRAPPED["summary"][0]),
         emitted.done(0, **WRAPPED),
         emitted.added(1, **call | {"arguments": "", "status": "in_progress"}),
+        emitted.at(1, "function_call_arguments.delta", delta=call["arguments"]),
         emitted.done(1, **call),
         emitted.ended(WRAPPED, call),
     )

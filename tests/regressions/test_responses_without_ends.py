@@ -219,7 +219,8 @@ def test_T20_a_last_event_without_the_items_gets_them(output: bytes | None, end:
     whole = [*emitted.opens(1), *emitted.writes(1, "Hello"), *emitted.closes(1, "Hello")]
     begun = emitted.added(0, **{**CALL, "status": "in_progress", "arguments": ""})
     last = emitted.ended() if end == "completed" else emitted.cut("max_output_tokens")
-    frames = numbered(emitted.created(), begun, *whole, emitted.done(0, **CALL), last)
+    arguments = emitted.at(0, "function_call_arguments.delta", delta=CALL["arguments"])
+    frames = numbered(emitted.created(), begun, arguments, *whole, emitted.done(0, **CALL), last)
     assert b'"output": []' in frames[-1]
     there = b'"output": ' + output if output is not None else b'"x": 1e2'
     frames[-1] = frames[-1].replace(b'"output": []', there)

@@ -71,7 +71,8 @@ class Codec:
     """Returns the body of a request for a stream, given with its JSON object, with a request for token counts; None if
     it has one or cannot have one. None if streams of the dialect always have counts."""
     several: Callable[[Any], bool] | None = None
-    """True if a request of this dialect, given as its JSON object, is for several replies in one. None if none is."""
+    """True if a request of this dialect, given as its JSON object, is for several replies in one, or for calls in a
+    former form. None if none is."""
     usage_remover: type[Passthrough] = Passthrough
     """The stage that forwards a stream without the counts that `request_usage` requested."""
 

@@ -121,7 +121,8 @@ class ForwardedFrames:
                     return at, None
                 if observer.holds:
                     observer.holds = False
-                    self.held = encode(frame) if odd else data[at:end]
+                    is_other = bool(edits) and edits[-1][:2] == (at, end)  # it is sent in another form
+                    self.held = edits.pop()[2] if is_other else encode(frame) if odd else data[at:end]
                     templates.template = None  # the next frame is observed
                     edits.append((at, end, b""))
                 if observer.closed or self.replayed:
@@ -177,8 +178,7 @@ class ForwardedFrames:
             if observer.odd:
                 return None
             if self.held:
-                edits.append((at, at, self.take_held()))
-                observer.settle()
+                self._settle(at, edits)
         if observer.whole is not None:
             replayed, fault = self.replay(observer.whole or frame.data)
             edits.append((at, end, replayed))
@@ -193,6 +193,15 @@ class ForwardedFrames:
             return StreamTruncated().failure  # the client would take the reply for complete
         self.begun = True
         return None
+
+    def _settle(self, at: int, edits: list[Edit]) -> None:
+        """Forward the frame that is held before the one at this place, unless that takes its place or is harmless."""
+        if self.observer.harmless:
+            self.observer.harmless = False
+            return
+        held = self.take_held()
+        if self.observer.settle():
+            edits.append((at, at, held))
 
     def _instead(self) -> bytes:
         """Return the frames that take the place of the last one."""

@@ -30,7 +30,8 @@ class Observer:
     last frame held a complete reply in place of a stream: its JSON, empty if it is all of the frame.
 
     `odd` is True if clients would misread the last frame, although it has one meaning: the stream is translated from it
-    on, by a reader that has read `so_far`. `holds` is True if that depends on the next frame.
+    on, by a reader that has read `so_far`. `holds` is True if that depends on the next frame. `harmless` is True if the
+    last frame decides nothing about one that is held: it is forwarded before that.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Observer:
         "counted",
         "failure",
         "fault",
+        "harmless",
         "holds",
         "instead",
         "knobs",
@@ -88,6 +90,7 @@ class Observer:
         self.instead: bytes | None = None
         self.odd = False
         self.holds = False
+        self.harmless = False
         self.content_parts = False
         """True if content may be an array of parts in this server's streams (profile `reasoning_key = thinking`)."""
         self.several = False
@@ -148,8 +151,9 @@ class Observer:
         """Return the data of frames that bring a reader to the state of the stream before an `odd` frame."""
         return []
 
-    def settle(self) -> None:
-        """Note that a frame that was held is forwarded."""
+    def settle(self) -> bool:
+        """Note that the frame that was held has been decided. Return True if it is forwarded."""
+        return True
 
     def check_stop(self, read: Callable[[str], object], native: object) -> None:
         """Make a stop reason that `read` rejects, as it reports an interrupted reply, the fault of the stream."""

@@ -26,7 +26,7 @@ from dragoman.stages.grammar.chat import ChatGrammar
 
 
 def _several(body: Any) -> bool:
-    return body.get("n") not in (None, 1)
+    return body.get("n") not in (None, 1) or bool(body.get("functions"))
 
 
 def _grammar(context: ReplyContext) -> ChatGrammar:

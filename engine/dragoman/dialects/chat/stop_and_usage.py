@@ -58,6 +58,19 @@ def read_finish_reason(native: str | None) -> StopReason | None:
     return StopReason.END if reason is StopReason.STOP_SEQUENCE else reason  # the word does not state which one
 
 
+def finish_word(native: str, *, calls: bool) -> str:
+    """Return the `finish_reason` of OpenAI's that a server's means, or the server's if it is unknown.
+
+    `calls` is True if the reply has calls. Raises `UpstreamStatusError` as `read_finish_reason` does.
+    """
+    reason = read_finish_reason(native)
+    if reason is None:
+        return native
+    if reason is StopReason.END or reason is StopReason.TOOL_CALLS:
+        reason = StopReason.TOOL_CALLS if calls else StopReason.END
+    return _FINISH_REASONS[reason]
+
+
 def check_end(reply: Json) -> None:
     """Raise `UpstreamStatusError` if a `finish_reason` of a complete reply reports that it was interrupted."""
     choices = reply.get("choices")

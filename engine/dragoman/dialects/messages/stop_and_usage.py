@@ -56,6 +56,17 @@ def read_stop(native: str | None) -> StopReason | None:
     return _READ_STOP.get(native) or read_stop_word(native, "stop_reason")
 
 
+def stop_word(native: str, *, calls: bool) -> str:
+    """Return the `stop_reason` of Anthropic's that a server's means, or the server's if it is unknown.
+
+    `calls` is True if the reply has calls. Raises `UpstreamStatusError` as `read_stop` does.
+    """
+    reason = read_stop(native)
+    if reason is StopReason.END or reason is StopReason.TOOL_CALLS:
+        return write_stop(StopReason.TOOL_CALLS if calls else StopReason.END)
+    return native if reason is None or native in _READ_STOP else write_stop(reason)
+
+
 def is_cut(native: Any) -> bool:
     """True for a `stop_reason` that leaves the last block unfinished."""
     try:

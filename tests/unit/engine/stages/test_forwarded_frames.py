@@ -24,7 +24,10 @@ def refused(reply: bytes) -> bytes:
 
 
 def forwarded(observer: Observer | None = None, limits: Limits | None = None) -> ForwardedFrames:
-    observer, context = observer or ChatObserver(), ReplyContext("m", limits=limits or Limits())
+    if observer is None:
+        observer = ChatObserver()
+        observer.observe(b'{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}', "")
+    context = ReplyContext("m", limits=limits or Limits())
     return ForwardedFrames(observer, ClientFrames(observer, context, None), context, lambda reply: b"stream")
 
 
@@ -76,7 +79,7 @@ def test_the_stream_ends_before_a_fault_and_after_the_terminal_frame() -> None:
 
 
 def test_a_complete_reply_is_replaced_by_its_stream() -> None:
-    frames = forwarded()
+    frames = forwarded(ChatObserver())
     assert observe(frames, WHOLE_REPLY) == (len(WHOLE_REPLY), None, [(0, len(WHOLE_REPLY), b"stream")])
     assert frames.replayed
 

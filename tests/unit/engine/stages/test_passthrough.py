@@ -79,7 +79,7 @@ def test_T22_T23_a_cut_stream_ends_in_an_error_and_not_in_half_a_frame(size: int
 
 def test_chat_may_end_without_done_and_without_the_usage_chunk() -> None:
     assert play(machine(), ROLE, HEL, FINISH) == ROLE + HEL + FINISH
-    usage = chunk(usage={"prompt_tokens": 1})
+    usage = chunk(usage={"prompt_tokens": 1, "completion_tokens": 1})
     assert play(machine(), ROLE, HEL, FINISH, usage[:40]) == ROLE + HEL + FINISH
     assert play(machine(), ROLE, HEL, FINISH, usage[:-2]) == ROLE + HEL + FINISH + usage
     assert play(machine(), ROLE, HEL, FINISH, b"data:\n") == ROLE + HEL + FINISH  # no event, and no blank line for one
@@ -136,14 +136,17 @@ def test_the_model_is_renamed_in_every_chunk_and_nothing_else_changes(eol: bytes
 
 def test_the_model_is_renamed_in_a_frame_of_several_lines() -> None:
     frame = (
-        b'data: {"id":"c",\ndata: "model":"up",\ndata:"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+        b'data: {"id":"c",\ndata: "model":"up",\n'
+        b'data:"choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}\n\n'
     )
     assert play(machine("client"), frame) == frame.replace(b'"up"', b'"client"')
 
 
 def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
-    start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"up","usage":{}}}\n\n'
-    stop = b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+    start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"up","role":"assistant",'
+    start += b'"content":[],"usage":{"input_tokens":1,"output_tokens":0}}}\n\n'
+    stop = b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},'
+    stop += b'"usage":{"output_tokens":1}}\n\n'
     stop += b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     stage = Passthrough(MessagesObserver(), ReplyContext("m"), JsonStringRewriter("client", ("message", "model")))
     assert play(stage, start + stop) == start.replace(b'"up"', b'"client"') + stop
@@ -162,10 +165,10 @@ def test_an_error_event_that_is_not_json_becomes_one_that_is(dialect: Dialect, d
 
 
 def test_a_frame_beyond_the_limit_ends_in_an_error() -> None:
-    for pieces in ([HEL + chunk("x" * 400)], [HEL, chunk("x" * 400)[:300], b"y"]):
+    for pieces in ([ROLE + HEL + chunk("x" * 400)], [ROLE + HEL, chunk("x" * 400)[:300], b"y"]):
         stage = machine(limits=Limits(sse_frame=250, sse_line=250))
         out = play(stage, *pieces)
-        assert out.startswith(HEL + b'data: {"error":{"message":"upstream exceeded the limit sse_')
+        assert out.startswith(ROLE + HEL + b'data: {"error":{"message":"upstream exceeded the limit sse_')
         assert stage.done
 
 
@@ -190,7 +193,8 @@ def test_any_split_makes_the_same_bytes(data: st.DataObject) -> None:
 
 def test_pairs_of_frames_never_mix() -> None:
     for one, two in pairwise((ROLE, HEL, FINISH, DONE)):
-        assert machine().feed(one + two[:5]) == one
+        before = b"" if one is ROLE else ROLE
+        assert machine().feed(before + one + two[:5]) == before + one
 
 
 def test_a_long_frame_in_many_pieces_is_not_copied_for_each() -> None:

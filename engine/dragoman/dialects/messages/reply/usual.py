@@ -14,6 +14,18 @@ from dragoman.reply_context import ReplyContext
 _TEXTS: Final = {"text": "text", "thinking": "thinking", "redacted_thinking": "data"}
 """Type of a block → its member that is a text. Other servers than Anthropic's leave the signature out."""
 
+_START: Final = frozenset(("id", "role", "model", "content", "usage"))
+
+
+def is_usual_start(message: Json) -> bool:
+    """True if clients read the message of a `message_start`, which has no content yet."""
+    if not _START.issubset(message) or message["content"] != [] or type(usage := message["usage"]) is not dict:
+        return False
+    given, made = usage.get("input_tokens"), usage.get("output_tokens")
+    if not (type(given) is type(made) is int and given >= 0 <= made):
+        return False
+    return message["role"] == "assistant" and type(message["id"]) is type(message["model"]) is str
+
 
 def is_usual(body: Json, context: ReplyContext) -> bool:
     """True if clients read a message as it was meant."""

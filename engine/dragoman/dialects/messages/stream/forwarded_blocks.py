@@ -23,7 +23,7 @@ _START: Final[dict[str, Json]] = {
 class ForwardedBlocks:
     """The blocks of one stream. Clients take them to count from 0."""
 
-    __slots__ = ("_calls", "_types", "open", "open_calls")
+    __slots__ = ("_types", "calls", "open", "open_calls")
 
     def __init__(self) -> None:
         self._types: list[str] = []
@@ -32,7 +32,7 @@ class ForwardedBlocks:
         """Index of each open block → True if it is a call."""
         self.open_calls = 0
         """The number of open calls."""
-        self._calls: ForwardedCalls | None = None
+        self.calls: ForwardedCalls | None = None
         """None before the first call."""
 
     def start(self, index: Any, block: Any) -> bool:
@@ -42,14 +42,14 @@ class ForwardedBlocks:
             return False
         kind = block.get("type")
         if type(kind) is not str:
-            kind = ""
+            return False
         is_call = kind == "tool_use"
         if is_call:
-            if self._calls is None:
-                self._calls = ForwardedCalls()
-            if block.get("input") or not self._calls.start(index, block.get("id"), block.get("name")):
+            if self.calls is None:
+                self.calls = ForwardedCalls()
+            if block.get("input") != {} or not self.calls.start(index, block.get("id"), block.get("name")):
                 return False
-        elif kind in _DELTAS and block.get(kind):
+        elif kind in _DELTAS and block.get(kind) != "":
             return False  # some clients begin with an empty text
         self._types.append(kind if kind in _DELTAS else "")
         self.open[index] = is_call
@@ -67,23 +67,24 @@ class ForwardedBlocks:
             return "plain"
         form = delta.get("type") if type(delta) is dict else None
         if form != _DELTAS[kind]:
-            return "odd" if type(form) is str and form in TEXT_KEYS else "plain"
+            is_text = type(form) is not str or form in TEXT_KEYS or TEXT_KEYS[_DELTAS[kind]] in delta
+            return "odd" if is_text else "plain"
         text = delta.get(TEXT_KEYS[form])
-        if kind == "tool_use" and self._calls is not None:
-            return "plain" if self._calls.lost else "odd" if text is None else self._calls.add(index, text)
+        if kind == "tool_use" and self.calls is not None:
+            return "plain" if self.calls.lost else "odd" if text is None else self.calls.add(index, text)
         return "plain" if type(text) is str else "odd"
 
     def on_run(self, index: int) -> RunCallback | None:
         """See `Observer.on_run`, for the block."""
-        if self._types[index] != "tool_use" or self._calls is None or self._calls.lost:
+        if self._types[index] != "tool_use" or self.calls is None or self.calls.lost:
             return None
-        return self._calls.by_key[index].arguments.add_all
+        return self.calls.by_key[index].arguments.add_all
 
     def is_whole(self, index: int) -> bool:
         """True unless an open block is a call whose arguments are not whole."""
-        if not self.open[index] or self._calls is None or self._calls.lost:
+        if not self.open[index] or self.calls is None or self.calls.lost:
             return True
-        call = self._calls.by_key[index]
+        call = self.calls.by_key[index]
         return call.arguments.is_blank() or call.is_whole()
 
     def events(self, held: tuple[str, int] | None) -> list[Json]:
@@ -95,15 +96,15 @@ class ForwardedBlocks:
         events: list[Json] = []
         for index, kind in enumerate(self._types):
             block = _START.get(kind)
-            if block is None and self._calls is not None:
-                call = self._calls.by_key[index]
+            if block is None and self.calls is not None:
+                call = self.calls.by_key[index]
                 block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
             events.append({"type": "content_block_start", "index": index, "content_block": block})
             if kind:
                 name, pieces = _DELTAS[kind], ["."]
-                if kind == "tool_use" and self._calls is not None:
+                if kind == "tool_use" and self.calls is not None:
                     is_held = index == at and form == "content_block_delta"
-                    pieces = [] if is_held else self._calls.by_key[index].fragments()
+                    pieces = [] if is_held else self.calls.by_key[index].fragments()
                 for piece in pieces:
                     delta = {"type": name, TEXT_KEYS[name]: piece}
                     events.append({"type": "content_block_delta", "index": index, "delta": delta})

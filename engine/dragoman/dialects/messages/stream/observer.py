@@ -9,8 +9,16 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
+from dragoman.dialects.messages.reply.usual import is_usual_start
 from dragoman.dialects.messages.reply_fields import EVENTS, TEXT_KEYS, note_message
-from dragoman.dialects.messages.stop_and_usage import is_cut, merge_counts, read_stop, read_usage, stated_usage
+from dragoman.dialects.messages.stop_and_usage import (
+    is_cut,
+    merge_counts,
+    read_stop,
+    read_usage,
+    stated_usage,
+    stop_word,
+)
 from dragoman.dialects.messages.stream.forwarded_blocks import ForwardedBlocks
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
@@ -61,6 +69,9 @@ class MessagesObserver(Observer):
         """Observe the payload of one event; `event` is the name in its event line."""
         name = payload.get("type")
         if self._ended_broken:
+            if name == "ping":
+                self.harmless = True
+                return
             if not self._is_cut(name, payload):
                 self.odd = True
                 return
@@ -90,7 +101,9 @@ class MessagesObserver(Observer):
             self._stop()
         elif name == "message" and not self._started:
             self.whole = b""
-        elif name == "error" or (name != "ping" and reports_error(payload)):
+        elif name == "ping":
+            self.harmless = self._held is not None
+        elif name == "error" or reports_error(payload):
             self.watch_error(payload, event)
 
     # --- what clients would misread --------------------------------------------------------------------------------
@@ -110,28 +123,25 @@ class MessagesObserver(Observer):
         delta = payload.get("delta")
         return name == "message_delta" and type(delta) is dict and is_cut(delta.get("stop_reason"))
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """See `Observer.settle`."""
         if not self.holds:
             self._held = None
+        return True
 
     # --- the rest --------------------------------------------------------------------------------------------------
 
     def _start(self, message: object) -> None:
+        if type(message) is not dict or not is_usual_start(message):
+            if type(message) is dict and message.get("content") and message.get("stop_reason"):
+                self._started, self.whole = True, dumps(message)
+            else:
+                self.odd = True
+            return
         self._started = True
-        if type(message) is not dict:
-            return
-        if message.get("content") and message.get("stop_reason"):
-            self.whole = dumps(message)
-            return
-        self._head = {"id": message.get("id"), "model": message.get("model")}
-        if message.get("content"):
-            self._started, self.odd = False, True
-            return
+        self._head = {"id": message["id"], "model": message["model"]}
         note_message(message, self)
-        usage = message.get("usage")
-        if type(usage) is dict:
-            self._count({**usage, "output_tokens": None})  # its count of the output is not final
+        self._count({**message["usage"], "output_tokens": None})  # its count of the output is not final
 
     def _start_block(self, index: Any, block: object) -> None:
         if not self._blocks.start(index, block):
@@ -172,14 +182,22 @@ class MessagesObserver(Observer):
         self.tool_open = blocks.open_calls > 0
 
     def _message_delta(self, event: Json) -> None:
-        self._count(event.get("usage"))
+        usage, delta = event.get("usage"), event.get("delta")
+        made = usage.get("output_tokens") if type(usage) is dict else None
+        if type(delta) is not dict or type(made) is not int or made < 0:
+            self.odd = True
+            return
+        self._count(usage)
         note_message(event, self)
-        delta = event.get("delta")
-        if type(delta) is dict and (native := delta.get("stop_reason")):
+        if native := delta.get("stop_reason"):
             if self._blocks.open:
                 self.odd = True
                 return
             self.check_stop(read_stop, native)
+            calls = self._blocks.calls is not None
+            if (native != "end_turn" or calls) and self.fault is None and _is_other_word(native, calls=calls):
+                self.odd = True
+                return
             self._stopped, self._stop_reason = True, native
         self.counted |= self._stopped
 
@@ -211,3 +229,8 @@ class MessagesObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Return the in-band `error` event."""
         return Frame("error", dumps(write_error_frame(failure, request_id)))
+
+
+def _is_other_word(native: Any, *, calls: bool) -> bool:
+    """True for a `stop_reason` that is not the word of Anthropic's that it means."""
+    return type(native) is not str or stop_word(native, calls=calls) != native

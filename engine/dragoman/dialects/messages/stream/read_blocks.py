@@ -203,9 +203,11 @@ class BlockReader:
         if type(delta) is not dict:
             raise UpstreamProtocolError(malformed("content_block_delta"))
         kind, form = entry[1], delta.get("type")
-        if form is None and (form := _type_of(delta, _DELTA_KEYS)) is not None:
-            delta = {**delta, "type": form}
-            self.record_repair("a delta had no type")
+        if type(form) is not str or form not in DELTAS:
+            meant = _type_of(delta, _DELTA_KEYS)
+            if meant is not None and (type(form) is not str or _DELTA_KIND[meant] == kind):
+                delta, form = {**delta, "type": meant}, meant
+                self.record_repair("a delta had no type, or one of the server's own")
         if kind != "opaque" and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
             record_unknown(delta, known, ("delta",), self._context.losses)
         if type(form) is str and form in _DELTA_KIND and kind != "opaque":

@@ -25,7 +25,7 @@ from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
-from dragoman.dialects.responses.stream.repairs import Repairs, is_odd
+from dragoman.dialects.responses.stream.repairs import OF_PARTS, Repairs, is_odd, parts_of
 from dragoman.dialects.responses.stream.sent_response import SentResponse, unsent_response
 from dragoman.dialects.shared.service_report import note_tier
 from dragoman.errors import DragomanError, Failure, StreamTruncated
@@ -55,8 +55,10 @@ class ResponsesObserver(Observer):
         "_last",
         "_missing",
         "_open",
+        "_parts",
         "_repairs",
         "_sent",
+        "_texts",
     )
 
     dialect = Dialect.RESPONSES
@@ -72,6 +74,10 @@ class ResponsesObserver(Observer):
         self._last = -1
         self._open: dict[int, object] = {}
         """Index → type of the items that were added and not yet done."""
+        self._parts: list[Json] = []
+        """The events of parts since no item was open."""
+        self._texts: dict[int, list[str]] = {}
+        """Index of an open message → texts that came without a start of their part."""
         self._finished: dict[int, object] = {}
         """Index → call id or id of the items that are done."""
         self._missing: list[MissingItem] = []
@@ -166,7 +172,17 @@ class ResponsesObserver(Observer):
             repairs.read(name, index, payload, self._data, self._finished)
         except DragomanError as error:
             self._break_off(error)
+        self.holds = repairs.held is not None
+        if repairs.replaced:
+            self._last -= 1  # it takes the number of the event that is held
         return self.fault is None
+
+    def settle(self) -> bool:
+        """See `Observer.settle`."""
+        if (repairs := self._repairs) is None:
+            return True
+        replaced, repairs.replaced, repairs.held = repairs.replaced, False, None
+        return not replaced
 
     def _break_off(self, error: DragomanError) -> None:
         """End the stream before an event with an item that is broken."""
@@ -189,9 +205,9 @@ class ResponsesObserver(Observer):
         if self.fault is not None or self.odd or self.whole is not None:
             return data
         if dropped:
-            repairs.renumbers, repairs.changed, repairs.before = True, None, ""
+            repairs.renumbers, repairs.changed, repairs.before = True, None, None
             self._last, self.instead, self.repair = last, b"", repairs.note
-        elif repairs.renumbers or repairs.changed is not None or repairs.before:
+        elif repairs.renumbers or repairs.changed is not None or repairs.before is not None:
             self.instead, data, self._last = repairs.rewritten(data, event, self._last)
             self.repair = repairs.note
         return data
@@ -201,7 +217,8 @@ class ResponsesObserver(Observer):
         super().watch_error(payload, event)
         if self.fault is None:
             number = payload.get("sequence_number")
-            self._last = number if type(number) is int else self._last + 1
+            is_kept = type(number) is int and (self._repairs is None or not self._repairs.renumbers)
+            self._last = number if is_kept else self._last + 1
 
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Return whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
@@ -220,6 +237,14 @@ class ResponsesObserver(Observer):
     def _item(self, name: str, index: int, payload: Json) -> bool:
         """Watch an event of an item. Return False if it is not sent: it is broken, or came before."""
         item = payload.get("item")
+        if item is not None:
+            if name == "response.output_item.done" and (self._parts or self._texts):
+                self._end_message(index, item)
+        elif name in OF_PARTS:
+            if len(self._parts) < DEFAULT_LIMITS.blocks:
+                self._parts.append(payload)
+        elif not self._parts and name == "response.output_text.delta":
+            self._add_text(index, payload)
         if self._repairs is not None or (item is not None and is_odd(item)):
             if not self._repaired(name, index, payload):
                 return False
@@ -242,6 +267,8 @@ class ResponsesObserver(Observer):
                 return self._drop(name)
         if name == "response.output_item.done":
             self._open.pop(index, None)
+            if not self._open:
+                self._parts = []
             if len(self._finished) < DEFAULT_LIMITS.blocks:
                 self._finished[index] = item_identity(item)
             if self._calls:
@@ -250,6 +277,21 @@ class ResponsesObserver(Observer):
             self._count_item(item)
             self._sent.add(item)
         return True
+
+    def _add_text(self, index: int, payload: Json) -> None:
+        """Keep a text that came without its part, which gets a start."""
+        if self._open.get(index) == "message":
+            if index not in self._texts:
+                self._texts[index] = self._made_repairs().open_part(payload)
+            self._made_repairs().keep(self._texts[index], payload.get("delta"))
+
+    def _end_message(self, index: int, item: Any) -> None:
+        """Put the parts of a message into its finished item if that has none: agents read nothing else."""
+        texts = self._texts.pop(index, None)
+        if type(item) is not dict or item.get("type") != "message" or item.get("content"):
+            return
+        if content := parts_of(index, self._parts, texts):
+            self._made_repairs().contents[index] = content
 
     def _drop(self, name: str) -> bool:
         """Leave out an event that came before: agents would run a call twice. Return False."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
@@ -32,6 +32,8 @@ _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", 
 _LISTS: Final = {"message": "content", "reasoning": "summary"}
 """Type of an item → its member that is an array."""
 _NOTHING: Final[Json] = {}
+OF_PARTS: Final = frozenset(("response.content_part.added", "response.output_text.done", "response.content_part.done"))
+"""Events with a part of a message, or its whole text."""
 OTHER_FORM: Final = "an item lacked a member that clients read, or had it in another form"
 
 
@@ -40,12 +42,30 @@ def is_odd(item: Any) -> bool:
     return type(item) is dict and type(item.get(_LISTS.get(str(item.get("type")), ""))) is not list
 
 
+def parts_of(index: int, events: Iterable[Json], texts: list[str] | None) -> list[Json]:
+    """Return the parts of a message, which came in these events, or as texts; none if they are empty."""
+    parts: dict[Any, Json] = {}
+    if texts:
+        parts[0] = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
+    for event in events:
+        if event.get("output_index") != index:
+            continue
+        place, part = event.get("content_index"), event.get("part")
+        if part is None and (started := parts.get(place)):
+            part = {**started, "text": event.get("text")}
+        if type(part) is dict and (part.get("text") or part.get("refusal") or place not in parts):
+            parts[place] = part
+    return [part for part in parts.values() if part.get("text") or part.get("refusal")]
+
+
 class Repairs:
     """Repairs the events of one stream.
 
-    After `read`, an event is sent with the member `changed` (its name and new value), after the arguments `before`, or
-    not at all (`dropped`). With `renumbers` all events get another `sequence_number`, since some had none, or were left
-    out or added. `on_run` is that of the `Observer`. `note` states what was repaired last, for a row.
+    After `read`, an event is sent with the member `changed` (its name and new value), after the event `before`, or not
+    at all (`dropped`). It is held until the next one if it is an empty object that may come before the arguments:
+    `held` is the index of its call. With `replaced`, the next one takes its place and number. With `renumbers` all
+    events get another `sequence_number`, since some had none, or were left out or added. `on_run` is that of the
+    `Observer`. `note` states what was repaired last, for a row.
     """
 
     __slots__ = (
@@ -55,26 +75,32 @@ class Repairs:
         "_ids",
         "before",
         "changed",
+        "contents",
         "dropped",
+        "held",
         "note",
         "on_run",
         "renumbers",
+        "replaced",
         "response_id",
     )
 
     def __init__(self, response_id: str) -> None:
         self.response_id = response_id
-        self.note = self.before = ""
+        self.note = ""
+        self.before: Json | None = None
         self.changed: tuple[str, Any] | None = None
-        self.dropped = self.renumbers = False
+        self.dropped = self.renumbers = self.replaced = False
+        self.held: int | None = None
+        self.contents: dict[int, list[Json]] = {}
+        """Index → the parts of a message whose finished item has none."""
         self.on_run: RunCallback | None = None
         self._budget = ReplyBudget(DEFAULT_LIMITS)
         self._arguments: dict[int, Arguments] = {}
         self._ids: dict[int, Json] = {}
         """Index → the ids and the name of a call, as the client knows them."""
         self._empty: set[int] = set()
-        """Indexes of calls of which an empty object was sent. If it came before the arguments, the last events of the
-        call, which clients read, are without it."""
+        """Indexes of calls of which an empty object was sent, or is held."""
 
     def _record(self, note: str) -> None:
         self.note = note
@@ -101,6 +127,7 @@ class Repairs:
 
         Raises DragomanError.
         """
+        held, self.held = self.held, None
         if name in TERMINALS:
             if type(response := payload.get("response")) is dict and not response.get("error"):
                 self._read_output(payload, response.get("output"), data, finished)
@@ -108,29 +135,62 @@ class Repairs:
             return
         elif name == "response.output_item.added":
             if (start := self._start(index, payload.get("item"))) is not None:
-                self._change(payload, "item", start)
+                self.change(payload, "item", start)
         elif name == "response.output_item.done":
             if type(item := payload.get("item")) is dict:
-                self.before = self._rest(index)
-                if not is_usual_item(item, cut=item.get("status") == "incomplete"):
-                    self._change(payload, "item", self.finish(index, loads_exact(data)["item"]))
+                self._send(index, self._rest(index))
+                if not is_usual_item(item, cut=item.get("status") == "incomplete") or index in self.contents:
+                    self.change(payload, "item", self.finish(index, loads_exact(data)["item"]))
+                self._send_whole(index, payload["item"].get("arguments"))
         elif (arguments := self._arguments.get(index)) is None:
             return
         elif name == "response.function_call_arguments.delta":
             passed = arguments.pass_on(call_text(payload, "delta"))
+            if held == index and passed:
+                self._empty.discard(index)
+                self.replaced = self.renumbers = True
             if not passed and arguments.is_empty_object():
-                self._empty.add(index)  # sent as it is: the usual delta of a call without arguments
+                self._empty.add(index)  # it may be all: a call without arguments
+                self.held = index if held is None and arguments.count == 1 else None
             elif passed != payload.get("delta"):
                 self.dropped = not passed
-                self._change(payload, "delta", passed)
+                self.change(payload, "delta", passed)
             self.on_run = arguments.add_all
         elif name == "response.function_call_arguments.done":
-            self.before = self._rest(index)
+            self._send(index, self._rest(index))
             text = payload.get("arguments")
             if type(text) is not str or text != arguments.text():
                 call = {"type": "function_call", "arguments": loads_exact(data).get("arguments")}
                 if (usual := self.finish(index, call)["arguments"]) != text:
-                    self._change(payload, "arguments", usual)
+                    self.change(payload, "arguments", usual)
+            self._send_whole(index, payload.get("arguments"))
+
+    def _send_whole(self, index: int, text: Any) -> None:
+        """Send the arguments of a call that ends as a delta if there was none: some clients read nothing else."""
+        arguments = self._arguments.get(index)
+        if arguments is not None and not arguments and type(text) is str and text:
+            arguments.add(text)
+            self._send(index, text)
+            self.note = "a call had no deltas"
+
+    def _send(self, index: int, text: str) -> None:
+        """Send arguments of a call before the last event."""
+        if text:
+            name = "response.function_call_arguments.delta"
+            self.before = {"type": name, "item_id": self._ids[index]["id"], "output_index": index, "delta": text}
+
+    def open_part(self, delta: Json) -> list[str]:
+        """Send the start of a message's part before the last event, its first delta. Return a list for its texts."""
+        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        place = {key: delta.get(key) for key in ("item_id", "output_index", "content_index")}
+        self.before = {"type": "response.content_part.added", **place, "part": part}
+        self.note = "a part came without content_part.added"
+        return []
+
+    def keep(self, texts: list[str], text: Any) -> None:
+        """Add the text of a delta to the list of its part, up to the size budget."""
+        if type(text) is str and self._budget.fits(len(text)):
+            texts.append(text)
 
     def _read_output(self, payload: Json, output: Any, data: bytes, finished: Collection[int]) -> None:
         """Repair the items of the last snapshot. The arguments of those that are done were looked at."""
@@ -145,9 +205,10 @@ class Repairs:
         items = [(place, item) for place, item in zip(places, stated, strict=True) if item is not None]
         usual = [self.finish(place, item) for place, item in items]
         if usual != stated:
-            self._change(payload, "response", {**response, "output": usual})
+            self.change(payload, "response", {**response, "output": usual})
 
-    def _change(self, payload: Json, key: str, value: Any) -> None:
+    def change(self, payload: Json, key: str, value: Any) -> None:
+        """Send the last event with this member."""
         payload[key] = value
         self.changed = key, value
         if not self.dropped:
@@ -156,21 +217,19 @@ class Repairs:
     def rewritten(self, data: bytes, event: str, number: int) -> tuple[bytes, bytes, int]:
         """Return the frames of an event in their place, its data, and its number; `number` is the next one."""
         payload: Json = loads_exact(data)
-        delta = b""
-        if self.before:
+        before = b""
+        if self.before is not None:
             self.renumbers = True
-            name = "response.function_call_arguments.delta"
-            place: Json = {key: payload[key] for key in ("item_id", "output_index") if key in payload}
-            more = {"type": name, "sequence_number": number, **place, "delta": self.before}
-            delta = encode(Frame(name, dumps(more)))
+            name = self.before["type"]
+            before = encode(Frame(name, dumps({"type": name, "sequence_number": number, **self.before})))
             number += 1
         if self.changed is not None:
             key, value = self.changed
             payload[key] = value
         payload["sequence_number"] = number
-        self.before, self.changed = "", None
+        self.before = self.changed = None
         data = dumps(payload)
-        return delta + encode(Frame(event, data)), data, number
+        return before + encode(Frame(event, data)), data, number
 
     def _start(self, index: int, item: Any) -> Json | None:
         """Record the start of an item. Return it in the form that clients read if it has another."""
@@ -180,11 +239,15 @@ class Repairs:
         usual = {**item, **{key: value for key, value in needed.items() if type(item.get(key)) is not type(value)}}
         if type(item.get("id")) is not str:
             usual["id"] = f"{_PREFIXES[kind]}_{self.response_id.removeprefix('resp_')}{index}"
+        if whole := (item.get("arguments") if kind == "function_call" else None):
+            usual["arguments"] = ""  # those of its end, or its deltas, follow
         if kind == "function_call" or kind == "custom_tool_call":
             if type(item.get("call_id")) is not str or not item["call_id"]:
                 usual["call_id"] = mint_call_id(None, self.response_id, index, "output", self._record_id)
             if index not in self._ids and len(self._ids) < DEFAULT_LIMITS.blocks:
                 self._ids[index] = {"id": usual["id"], "call_id": usual["call_id"], "name": usual.get("name")}
+                if whole:
+                    self._ids[index]["arguments"] = whole
                 if kind == "function_call":
                     self._arguments[index] = Arguments(self._budget, str(usual.get("name")), self._record)
         return None if usual == item else usual
@@ -203,6 +266,8 @@ class Repairs:
         stated: Json = item
         if any([not item.get(key) for key in known]):
             stated = {**known, **{key: value for key, value in item.items() if value}}
+        if (content := self.contents.get(index)) is not None and not item.get("content"):
+            stated = {**stated, "content": content}
         streamed = self._arguments.get(index)
         if streamed and (not (given := item.get("arguments")) or given == streamed.received()):
             stated = {**stated, "arguments": streamed.text()}

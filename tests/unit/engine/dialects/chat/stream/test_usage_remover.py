@@ -62,7 +62,7 @@ def stream(style: Style, payloads: list[dict[str, Any]], *, requested: bool) -> 
 
 
 def chunk(text: str | None, finish: str | None = None, **more: Any) -> dict[str, Any]:
-    delta = {} if text is None else {"content": text}
+    delta = {"role": "assistant"} if text is None else {"role": "assistant", "content": text}
     return {"id": "c", "model": "up", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}
 
 

@@ -91,9 +91,10 @@ def test_the_state_before_the_event_that_is_held(held: str, ends: bool, argument
 
 
 @pytest.mark.parametrize("kind", [["x"], {}, 5, None])
-def test_a_type_that_is_no_word_is_of_an_unknown_block_or_delta(kind: object) -> None:
-    """It was an exception, which cut the client's stream."""
+def test_a_block_or_delta_whose_type_is_no_word_is_odd(kind: object) -> None:
+    """It was an exception, which cut the client's stream. SDKs ignore its text."""
     blocks = ForwardedBlocks()
-    assert blocks.start(0, {"type": kind})
-    assert blocks.start(1, {"type": "text", "text": ""})
-    assert blocks.delta(1, {"type": kind, "text": "Hi"}) == "plain"
+    assert not blocks.start(0, {"type": kind})
+    assert blocks.start(0, {"type": "text", "text": ""})
+    assert blocks.delta(0, {"type": kind, "text": "Hi"}) == "odd"
+    assert blocks.delta(0, {"type": "a vendor's", "more": "Hi"}) == "plain"

@@ -23,7 +23,9 @@ def watch(observer: Observer, *payloads: Any, named: bool = False) -> Observer:
     return observer
 
 
-START = {"type": "message_start", "message": {"usage": {"input_tokens": 8, "cache_read_input_tokens": 4}}}
+MESSAGE = {"id": "m", "model": "up", "role": "assistant", "content": []}
+COUNTS = {"input_tokens": 8, "output_tokens": 1, "cache_read_input_tokens": 4}
+START = {"type": "message_start", "message": {**MESSAGE, "usage": COUNTS}}
 
 TEXT = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
 
@@ -84,9 +86,13 @@ def test_no_value_makes_the_messages_observer_raise(name: str, index: Any, messa
     watch(MessagesObserver(), *frames, {"type": "message_delta", "usage": usage}, {"type": "error", "error": usage})
 
 
-CALL = {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "f"}}
+CALL = {
+    "type": "content_block_start",
+    "index": 0,
+    "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": {}},
+}
 STOP = {"type": "message_stop"}
-ENDED = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+ENDED = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
 
 
 def test_messages_stop_within_an_open_call_is_a_fault_and_completes_nothing() -> None:
@@ -103,7 +109,7 @@ def test_messages_stop_reason_within_an_open_text_is_odd() -> None:
 
 
 def test_messages_stop_without_a_stop_reason_is_a_fault() -> None:
-    unknown = {"type": "message_delta", "delta": {"stop_reason": None}}
+    unknown = {**ENDED, "delta": {"stop_reason": None}}
     observer = watch(MessagesObserver(), START, unknown, STOP, named=True)
     assert observer.fault is not None
     assert observer.fault.code == "stream_truncated"

@@ -284,7 +284,7 @@ def test_no_value_makes_it_raise(events: list[Any]) -> None:
 
 
 def test_completed_with_an_open_call_is_a_fault_in_its_place() -> None:
-    events = numbered(created(), added(0, **call()), ended())
+    events = numbered(created(), added(0, **call(arguments="")), ended())
     stage = Passthrough(Observer(), ReplyContext("m"))
     frames = [encode(Frame(event["type"], json.dumps(event).encode())) for event in events]
     out = stage.feed(b"".join(frames))

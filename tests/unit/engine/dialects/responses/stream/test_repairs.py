@@ -27,7 +27,9 @@ def test_which_first_item_is_looked_at(item: Any, odd: bool) -> None:
 
 def test_a_right_call_is_not_changed() -> None:
     repairs = Repairs("resp_1")
-    for event in (emitted.added(0, **emitted.call(arguments="")), emitted.done(0, **emitted.call())):
+    call = emitted.call()
+    delta = emitted.at(0, "function_call_arguments.delta", delta=call["arguments"])
+    for event in (emitted.added(0, **call | {"arguments": ""}), delta, emitted.done(0, **call)):
         read(repairs, event)
         assert repairs.changed is None
         assert not repairs.dropped
