@@ -18,8 +18,9 @@ becomes an `events.Error`, which the stream's writer sends in-band. Both carry t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from dragoman.short_repr import short_repr
 
@@ -147,10 +148,39 @@ class ClientRequestError(DragomanError):
 
     def __init__(self, path: Path | str, message: str, *, code: str | None = None) -> None:
         field_name = dotted(path)
+        self.path = path
         self.problem = message
         text = f"{field_name}: {message}" if field_name else message
         kind = FailureKind.INVALID_REQUEST
         super().__init__(Failure(kind, text, 400, code=code, param=field_name or None, origin=FailureOrigin.CLIENT))
+
+    def name_field_of(self, body: Any) -> None:
+        """Name the field as it is in a client's body: an object in place of an array has no index, a text no part."""
+        if isinstance(self.path, str) or (path := _stated(self.path, body)) == self.path:
+            return
+        field_name = dotted(path)
+        self.failure = replace(self.failure, message=f"{field_name}: {self.problem}", param=field_name)
+        self.args = (self.failure.message,)
+
+
+def _stated(path: Path, body: Any) -> Path:
+    """Return the part of a path that leads through the objects and arrays of a body."""
+    stated: list[str | int] = []
+    for at, step in enumerate(path):
+        if type(step) is int and type(body) is dict:
+            continue
+        if type(step) is int and type(body) is not list:
+            break
+        stated.append(step)
+        if type(step) is int:
+            if not 0 <= step < len(body):
+                return (*stated, *path[at + 1 :])
+            body = body[step]
+        elif type(body) is dict:
+            body = body.get(step)
+        else:
+            return (*stated, *path[at + 1 :])
+    return tuple(stated)
 
 
 class TooMany(ClientRequestError):

@@ -72,6 +72,9 @@ def convert_request(
             request, model=upstream_model, profile=profile, knobs=knobs, losses=losses, names=names
         )
         sent = dumps(written)
+    except ClientRequestError as error:
+        error.name_field_of(payload)
+        raise
     except RecursionError:
         raise ClientRequestError("", "the body is nested too deeply") from None
     losses.stop_rejecting()
