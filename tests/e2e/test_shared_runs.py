@@ -6,9 +6,11 @@ import asyncio
 import json
 import re
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,10 @@ seconds = 60
 [state]
 timeout = 30
 {state}
+
+[usage]
+kind = "jsonl"
+path = "usage.jsonl"
 """
 KINDS = pytest.mark.parametrize("kind", ["redis", "redis-encrypted", "sqlite"])
 ENDED = ("completed", "failed", "cancelled", "incomplete")
@@ -93,6 +99,9 @@ class Pair:
     urls: list[str]
     session: aiohttp.ClientSession
     upstream: Upstream
+    usage: Path
+    redis: Any = None
+    """A connection of an operator."""
 
     def sdk(self, number: int) -> Any:
         """The official SDK, as a client of one of them."""
@@ -122,6 +131,11 @@ class Pair:
             assert response.status == 200, await response.text()
             return await response.json()
 
+    async def knows(self, number: int, response_id: str) -> bool:
+        """True if the response is known."""
+        async with self.session.get(f"{self.urls[number]}/v1/responses/{response_id}") as response:
+            return response.status == 200
+
     async def becomes(self, number: int, response_id: str, *status: str) -> Any:
         """The response, once it has one of these states."""
         found: Any = None
@@ -141,6 +155,14 @@ class Pair:
         async with self.session.get(self.urls[number] + path) as response:
             assert response.status == 200, await response.text()
             yield response.content
+
+
+async def opened(state: str) -> Any:
+    """A client of the Redis of a table `[state]`; None without one."""
+    if (found := re.search('"(redis:.*?)"', state)) is None:
+        return None
+
+    return Redis.from_url(found[1])
 
 
 async def next_event(content: aiohttp.StreamReader) -> bytes:
@@ -182,7 +204,10 @@ async def pair(kind: str, folder: Path, more: str = "") -> AsyncIterator[Pair]:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session,
             ):
                 urls = [(await each.writes(r"dragoman listens on (http://\S+)"))[1] for each in (one, two)]
-                yield Pair([one, two], urls, session, upstream)
+                redis = await opened(state)
+                yield Pair([one, two], urls, session, upstream, folder / "usage.jsonl", redis)
+                if redis is not None:
+                    await redis.aclose()
 
 
 @KINDS
@@ -278,6 +303,50 @@ async def test_a_kill_loses_no_event_that_was_written(kind: str, tmp_path: Path)
         sent = [f"written{number} " for number in range(3)] + [f"last{number} " for number in range(20)]
         assert 3 <= len(texts) <= len(sent)
         assert texts == sent[: len(texts)]
+
+
+async def test_runs_go_on_when_redis_has_lost_its_data(tmp_path: Path) -> None:
+    """Their process shares them again: no client loses its run, nothing is begun twice, and each is booked once."""
+    async with pair("redis", tmp_path) as up:
+        polled, streamed, cancelled = await up.create(0), await up.create(0, stream=True), await up.create(0)
+        async with up.follow(1, streamed) as content, chat(up, 0) as first:
+            stream_id = first.headers[RESUME]
+            await until(lambda: len(up.upstream.streams) == 4)
+            up.upstream.send("before ")
+            seen = [await next_event(content)]
+            while b"before " not in seen[-1]:
+                seen.append(await next_event(content))
+            events = [await next_event(first.content) for _ in range(2)]
+            for _ in range(2):
+                assert up.redis is not None
+                await up.redis.flushall()
+                for each in (polled, streamed, cancelled):
+                    assert (await up.get(0, each))["status"] == "in_progress", "its own process knows it at all times"
+                    await until_true(partial(up.knows, 1, each))
+            async with up.sdk(1) as sdk:
+                assert (await sdk.responses.cancel(cancelled)).status == "cancelled"
+            up.upstream.send("after ")
+            up.upstream.send("")
+            while not seen[-1].startswith(b"event: response.completed"):
+                seen.append(await next_event(content))
+            assert await content.read() == b""
+            events += [frame + b"\n\n" for frame in (await first.content.read()).split(b"\n\n") if frame]
+        assert [data_of(frame)["sequence_number"] for frame in seen] == list(range(len(seen)))
+        assert data_of(seen[-1])["response"]["output"][0]["content"][0]["text"] == "before after "
+        for number in (0, 1):
+            states = [(await up.becomes(number, each, *ENDED))["status"] for each in (polled, streamed, cancelled)]
+            assert states == ["completed", "completed", "cancelled"]
+            async with up.follow(number, streamed, 3) as content:
+                assert await content.read() == b"".join(seen[4:])
+            async with chat(up, number, f"{stream_id}.0") as again:
+                assert await again.read() == b"".join(events[1:])
+        assert up.upstream.started == 4
+        for running in up.commands:
+            running.process.terminate()
+            assert await running.ends() == 0
+        rows = [json.loads(line) for line in (await asyncio.to_thread(up.usage.read_text)).splitlines()]
+        ends = Counter(row["ended"] for row in rows if row["ended"] != "begun")
+        assert ends == {"completed": 3, "abandoned": 1}, rows
 
 
 @pytest.mark.whole
@@ -427,49 +496,3 @@ async def test_workers_are_one_gateway(tmp_path: Path) -> None:
                         assert again.status == 200, await again.text()
                         assert await next_event(again.content) == event
                 assert upstream.started == 2
-
-
-async def test_runs_go_on_after_redis_was_emptied(tmp_path: Path) -> None:
-    """They end for each reader with an end or an error that it sees, none is begun again, and each is booked once."""
-    usage = tmp_path / "usage.jsonl"
-    async with pair("redis", tmp_path, f'\n[usage]\nkind = "jsonl"\npath = "{usage}"\n') as up:
-        polled, streamed = await up.create(0), await up.create(0, stream=True)
-        async with (
-            chat(up, 0) as resumed,
-            up.follow(0, streamed) as own,
-            up.follow(1, streamed) as elsewhere,
-        ):
-            await until(lambda: len(up.upstream.streams) == 3)
-            up.upstream.send("before")
-            seen, others = [await next_event(own)], [await next_event(elsewhere)]
-            while b"before" not in seen[-1]:
-                seen.append(await next_event(own))
-            while b"before" not in others[-1]:
-                others.append(await next_event(elsewhere))
-            url = re.search(r'url = "(redis:\S+)"', await asyncio.to_thread((tmp_path / "dragoman.toml").read_text))
-            assert url is not None
-            async with Redis.from_url(url[1]) as client:
-                await client.flushall()
-            up.upstream.send("after")
-            while b"after" not in seen[-1]:
-                seen.append(await next_event(own))
-            async with asyncio.timeout(30):
-                rest = await elsewhere.read()
-            last = data_of(rest[rest.index(b"event: error") :])
-            assert last["message"] == "the store has lost the events; read the response without `stream`"
-            for run in (polled, streamed):
-                assert (await up.get(0, run))["status"] == "in_progress"
-            up.upstream.send("")
-            while not seen[-1].startswith(b"event: response.completed"):
-                seen.append(await next_event(own))
-            assert b"data: [DONE]" in await resumed.content.read()
-        for run in (polled, streamed):
-            for number in (0, 1):
-                response = await up.becomes(number, run, "completed")
-                assert response["output"][0]["content"][0]["text"] == "beforeafter"
-        async with up.follow(0, streamed) as again:
-            assert await again.read() == b"".join(seen)
-        assert up.upstream.started == 3
-        rows = [json.loads(line) for line in (await asyncio.to_thread(usage.read_text)).splitlines()]
-        assert [row["ended"] for row in rows] == ["completed"] * 3
-        assert len({row["id"] for row in rows}) == 3

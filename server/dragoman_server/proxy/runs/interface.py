@@ -67,10 +67,18 @@ class Change(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Marks of other processes: that a run be cancelled, and the `reader` that follows it; empty without one."""
+    """Marks of other processes: that a run be cancelled, and the `reader` that follows it; empty without one.
+
+    A run `is_lost` if the store does not have it: it has lost its data.
+    """
 
     cancelled: bool
     reader: str
+    is_lost: bool = False
+
+
+LOST = Marks(False, "", True)
+"""The marks of a run that the store does not have."""
 
 
 class Run(NamedTuple):
@@ -128,13 +136,13 @@ class RunStore(Protocol):
         ...
 
     async def begin(self, run: NewRun) -> bool:
-        """Add a run. Return False if its owner has too many that are open."""
+        """Add a run, in place of what is left of one with its name. Return False if its owner has too many."""
         ...
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
         """Write changes, and renew the leases of the runs. None stands for a run of another host.
 
-        Nothing is written of a run that is not there, and has no marks: the store may have lost its data.
+        Nothing is written of a run that is not there: it is `LOST`.
         """
         ...
 

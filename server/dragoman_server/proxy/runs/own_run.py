@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from dragoman.aio import EventLog
-from dragoman_server.proxy.runs.interface import Change, Entry, Marks, RunId
+from dragoman_server.proxy.runs.interface import Change, Entry, LostRun, Marks, NewRun, RunId
 
 ENTRY_BYTES = 16 * 1024
 """Bytes of events from which on an entry takes no further one."""
@@ -13,6 +14,14 @@ ENTRIES_AT_ONCE = 64
 """Most entries of one change. There are more after the store was away."""
 Encrypt = Callable[[RunId, str, bytes], bytes]
 """A function that returns bytes of a run as they are stored: encrypted, if that is configured. The text names them."""
+
+
+class Begun(NamedTuple):
+    """The data with which a run was begun: see `NewRun`."""
+
+    head: bytes
+    request: bytes
+    most: int | None
 
 
 class OwnRun:
@@ -39,6 +48,10 @@ class OwnRun:
         """Seconds for which it is kept, once it has ended."""
         self.is_written = False
         """True once its end is written, or it is another process's."""
+        self.begun: Begun | None = None
+        """The data with which it was begun, for a store that has lost it; None once its end is written."""
+        self.last_state = b""
+        """The last state, also if it is written."""
         self.on_marks = on_marks
         self._encrypt = encrypt
         self._taken = 0
@@ -47,10 +60,35 @@ class OwnRun:
         """Entries that are not known to be written. They stay as they are: the store may have them."""
         self._first = 0
         self._sent_attach: bytes | None = None
+        self._last_attach: bytes | None = None
+
+    def new(self, host: str, ttl: float) -> NewRun:
+        """Return the run as this host begins it in the store, or once more in a store that has lost it."""
+        assert self.begun is not None
+        head, request, most = self.begun
+        state, encrypt = self.last_state, self._encrypt
+        stored_state, stored_request = (
+            state and encrypt(self.name, "state", state),
+            request and encrypt(self.name, "request", request),
+        )
+        return NewRun(self.name, host, encrypt(self.name, "head", head), stored_state, stored_request, most, ttl)
+
+    def taken_with(self, lost: LostRun) -> None:
+        """Take over what the store has of a run that has lost its host."""
+        self.begun = Begun(lost.run.head, lost.request, None)
+        self.last_state, self._last_attach = lost.run.state, lost.attach or None
 
     def resume(self, log: EventLog, first: int) -> None:
         """Go on with a run that was taken, whose events in `log` are stored. The store has those from `first` on."""
         self.log, self._taken, self._first, self.is_attached = log, log.end, first, True
+
+    def write_again(self) -> None:
+        """Write all of it once more: it was begun again in a store that had lost it."""
+        if self.log is not None:
+            self._taken, self._entries = self.log.first, []
+        self._first = 0
+        self.state = self.state or self.last_state or None
+        self.attach = self.attach or self._last_attach
 
     def add_last(self, number: int, frame: bytes) -> None:
         """Add the last event to a run that was taken, which has no log here."""
@@ -81,6 +119,8 @@ class OwnRun:
     def change(self) -> Change:
         """Return what is to be written now. It stays the same until `written`, except for what is added."""
         log, first = self.log, 0
+        if self.state is not None:
+            self.last_state = self.state
         if log is not None:
             first = log.first
             self._entries = [entry for entry in self._entries if entry.end > first]
@@ -99,9 +139,10 @@ class OwnRun:
         if self.state is state:
             self.state = None
         if self.attach is not None and self.attach is self._sent_attach:
-            self.attach, self.is_attached = None, True
+            self._last_attach, self.attach, self.is_attached = self.attach, None, True
         if change.kept is not None:
             self.is_written = True
+            self.begun, self.last_state, self._last_attach = None, b"", None
 
     def _new_entries(self, log: EventLog) -> Iterator[Entry]:
         number = max(self._taken, log.first)

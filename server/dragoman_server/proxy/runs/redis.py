@@ -12,6 +12,7 @@ from dragoman.threads import RedisConnection
 from dragoman_server.proxy.runs import redis_scripts as scripts
 from dragoman_server.proxy.runs.interface import (
     LEASE,
+    LOST,
     READ_BYTES,
     READ_ENTRIES,
     Change,
@@ -30,6 +31,7 @@ SCHEMA = 1
 """The version of what is stored."""
 _CONNECTIONS = 4
 """One for the task that writes and reads, and some for new runs: to open one costs more than a call."""
+_MARKS: dict[bytes, Marks | None] = {b"-": None, b"?": LOST}
 _FIELDS = ("running", "cancelled", "first", "end", "head", "state")
 
 
@@ -69,7 +71,7 @@ class RedisRunStore:
             for entry in change.entries:
                 args += (str(entry.end), str(entry.events), entry.data)
         found: list[bytes] = await self._connection.run(scripts.WRITE, self._keys, args)
-        return [None if each == b"-" else Marks(each[:1] == b"1", each[1:].decode()) for each in found]
+        return [_MARKS[each] if each in _MARKS else Marks(each[:1] == b"1", each[1:].decode()) for each in found]
 
     async def get(self, name: RunId) -> Run | None:
         """Return a run, or None if it is not there."""

@@ -44,6 +44,7 @@ end
 call('HSET', K .. ':run:' .. name, 'host', host, 'running', '1', 'cancelled', '0', 'reader', '', 'until', '0',
      'first', '0', 'end', '0', 'head', ARGV[6], 'state', ARGV[7], 'request', ARGV[8], 'ttl', ttl)
 call('PEXPIRE', K .. ':run:' .. name, ttl)
+call('UNLINK', K .. ':events:' .. name)
 call('ZADD', K .. ':leases', text(now + lease), name)
 return 1
 """
@@ -60,7 +61,7 @@ while at <= #ARGV do
   local run, events = K .. ':run:' .. name, K .. ':events:' .. name
   local had = call('HMGET', run, 'host', 'running', 'first', 'end', 'cancelled', 'reader', 'until', 'ttl')
   if not had[1] then
-    marks[#marks + 1] = '0'
+    marks[#marks + 1] = '?'
   elseif had[1] ~= host then
     marks[#marks + 1] = '-'
   else
@@ -101,7 +102,7 @@ return marks
 """Arguments: host, lease; for each run its name, first, nothing or '+' and the state, kept or nothing, what another
 process attaches by or nothing, the number of entries; for each of these end, events and data.
 
-Returns `-` for a run of another host, else `0` or `1` (cancelled) and the reader."""
+Returns `-` for a run of another host, `?` for one that is not there, else `0` or `1` (cancelled) and the reader."""
 READ = (
     _COMMON
     + """

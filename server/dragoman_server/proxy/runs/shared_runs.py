@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps, json_loads
-from dragoman_server.proxy.runs.interface import LEASE, Change, LostRun, Marks, NewRun, Position, Run, RunId, RunStore
-from dragoman_server.proxy.runs.own_run import OwnRun
+from dragoman_server.proxy.runs.interface import LEASE, Change, LostRun, Marks, Position, Run, RunId, RunStore
+from dragoman_server.proxy.runs.own_run import Begun, OwnRun
 from dragoman_server.proxy.runs.reader import RunReader
 
 if TYPE_CHECKING:
@@ -117,17 +117,11 @@ class SharedRuns:
 
         `head` has the `kind`, by which a process that takes the run ends it, with `state` and `request`.
         """
-        encrypt = self._encrypt
-        stored_state, stored_request = (
-            state and encrypt(name, "state", state),
-            request and encrypt(name, "request", request),
-        )
-        stored_head = encrypt(name, "head", json_dumps(head))
-        if not await self._store.begin(
-            NewRun(name, self.host, stored_head, stored_state, stored_request, most, self._ttl)
-        ):
+        run = OwnRun(name, self._encrypt, on_marks)
+        run.begun, run.last_state = Begun(json_dumps(head), request, most), state
+        if not await self._store.begin(run.new(self.host, self._ttl)):
             return None
-        run = self._own[name] = OwnRun(name, self._encrypt, on_marks)
+        self._own[name] = run
         self._wake.set()
         return run
 
@@ -191,7 +185,7 @@ class SharedRuns:
         """Give a reader of a run, from an event on. With a mark, it replaces the one before. Raises StoreError."""
         if mark:
             await self._store.set_reader(name, mark)
-        reader = RunReader(name, number, mark, self._decrypt, self._wake.set)
+        reader = RunReader(name, number, mark, self._decrypt, self._wake.set, self._clock)
         self._readers.append(reader)
         self._wake.set()
         try:
@@ -294,12 +288,32 @@ class SharedRuns:
     async def _write_some(self, some: Sequence[tuple[OwnRun, bytes | None, Change]]) -> None:
         """Write changes of runs, each with the state that it has."""
         found = await self._store.write(self.host, [change for _, _, change in some]) if some else []
+        lost: list[OwnRun] = []
         for (run, state, change), marks in zip(some, found, strict=True):
+            if marks is not None and marks.is_lost and self._own.get(run.name) is run and run.begun is not None:
+                lost.append(run)
+                continue
             run.written(change, state)
             if marks is None:
                 self._own.pop(run.name, None)
             if run.kept is None:
                 run.on_marks(marks)
+        if lost:
+            await self._begin_again(lost)
+
+    async def _begin_again(self, lost: Sequence[OwnRun]) -> None:
+        """Share runs of this process again, which the store has lost with its data."""
+        log.warning("the store has lost %d runs that go on here: they are shared again", len(lost))
+        for run in lost:
+            new = run.new(self.host, self._ttl)
+            if not await self._store.begin(new):  # others have begun meanwhile: it runs, whatever their number
+                await self._store.begin(new._replace(most=None))
+            run.write_again()
+        some = [(run, run.state, run.change()) for run in lost]
+        found = await self._store.write(self.host, [change for _, _, change in some])
+        for (run, state, change), marks in zip(some, found, strict=True):
+            if marks is not None and not marks.is_lost:  # else the next turn begins it again
+                run.written(change, state)
 
     async def _read(self) -> None:
         waiting = [reader for reader in self._readers if reader.waits]
@@ -321,6 +335,7 @@ class SharedRuns:
             request = lost.request and self._decrypt(name, "request", lost.request)
             attach = lost.attach and self._decrypt(name, "attach", lost.attach)
             opened = LostRun(name, lost.run._replace(head=head, state=state), request, attach)
+            run.taken_with(opened)
             await self.end_lost[json_loads(head)["kind"]](run, opened)
         except Exception as error:  # another key, or a kind that this process does not run: it must not come again
             log.error("%s has lost its process, and cannot be completed: %r", name.id, error)

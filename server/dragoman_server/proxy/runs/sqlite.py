@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dragoman_server.accounts.store.sqlite_calls import SqliteCalls, transaction
 from dragoman_server.proxy.runs.interface import (
     LEASE,
+    LOST,
     READ_BYTES,
     READ_ENTRIES,
     Change,
@@ -61,10 +62,11 @@ class SqliteRunStore(SqliteCalls):
         query = "SELECT count(*) FROM runs WHERE owner = ? AND running AND counts AND expires > ?"
         if run.most is not None and db.execute(query, (run.name.owner, now)).fetchone()[0] >= run.most:
             return False
+        _remove(db, run.name)
         times = now + LEASE, now + run.ttl
         values = (*run.name, run.host, run.most is not None, *times, run.head, run.state, run.request)
         columns = "owner, id, host, counts, lease, expires, head, state, request"
-        db.execute(f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return True
 
     @transaction
@@ -145,7 +147,7 @@ def _write(db: sqlite3.Connection, host: str, change: Change, now: float) -> Mar
     values = _named(change.name, now)
     row = db.execute(f"SELECT {_RUN}, host FROM runs {_NAMED}", values).fetchone()
     if row is None:
-        return Marks(False, "")
+        return LOST
     if row[5] != host:
         return None
     _, cancelled, reader, first, last, _ = row

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dragoman.threads import Unreadable
-from dragoman_server.proxy.runs.interface import Entry, Rest, Run, RunId
+from dragoman_server.proxy.runs.interface import LEASE, Entry, Rest, Run, RunId
 from dragoman_server.proxy.runs.reader import DROPPED, RunReader
+from support.clocks import Clock
 
 NAME = RunId("me", "resp_1")
 
@@ -51,10 +54,29 @@ async def test_another_key_ends_it() -> None:
     assert "decrypted" in each.failure
 
 
+@pytest.mark.parametrize("rest", [None, Rest(run(0, 9), [])], ids=["no run", "no events"])
+async def test_it_waits_for_a_lease_for_what_the_store_has_lost(rest: Rest | None) -> None:
+    clock = Clock()
+    for is_back in (True, False):
+        each = RunReader(NAME, 1, "", lambda _name, _what, data: data, lambda: None, clock)
+        for _ in range(3):
+            each.add(rest)
+            clock.now += LEASE / 3 - 0.001
+        assert not each.is_over
+        if is_back:
+            each.add(Rest(run(0, 2), [Entry(2, 2, b"a\n\nb\n\n")]))
+            assert await each.next(60.0) == b"b\n\n"
+            continue
+        clock.now += 0.01
+        each.add(rest)
+        assert each.is_over
+        assert each.failure in ("the store has lost the events", DROPPED)
+
+
 async def test_it_ends_early() -> None:
     for rest, failure in (
-        (None, "the store has lost the events"),
         (Rest(run(2, 9), []), DROPPED),
+        (Rest(run(0, 9), [Entry(9, 3, b"g\n\nh\n\ni\n\n")]), DROPPED),
         (Rest(run(0, 9, reader="other"), [Entry(9, 9, b"")]), "another client"),
     ):
         each = reader(1, "mine" if "client" in failure else "")

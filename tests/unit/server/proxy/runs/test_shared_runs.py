@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -392,3 +393,91 @@ async def test_a_lease_that_cannot_be_given_up_ends_by_itself(
     await mine.pass_on(run)
     assert "its lease stays a while: away" in caplog.text
     assert not mine._own
+
+
+async def lose(processes: Processes) -> None:
+    """Delete all that the store has, as it was lost."""
+
+    def delete() -> None:
+        with sqlite3.connect(processes.folder / "runs.db") as db:
+            db.execute("DELETE FROM events")
+            db.execute("DELETE FROM runs")
+        db.close()
+
+    await asyncio.to_thread(delete)
+
+
+@pytest.mark.parametrize("cipher", [None, NodeCipher(KEY)], ids=["plain", "encrypted"])
+async def test_a_run_that_the_store_has_lost_is_shared_again(
+    processes: Processes, cipher: NodeCipher | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, other = await processes.add(cipher), await processes.add(cipher)
+    taken = list[LostRun]()
+
+    async def end_lost(run: OwnRun, lost: LostRun) -> None:
+        taken.append(lost)
+        run.end(b"", 10.0)
+
+    other.end_lost["test"] = end_lost
+    run = await begin(mine, state=b"queued", request=b"the request", most=1)
+    assert run.log is not None
+    for number in range(3):
+        run.log.append(b"%d\n\n" % number)
+    run.state, run.attach = b"in progress", b"how"
+    await processes.turn(INTERVAL)
+    async with other.reading(NAME, 1) as reader:
+        await processes.turn(INTERVAL)
+        assert await reader.next(60.0) == b"1\n\n2\n\n"
+        await lose(processes)
+        await processes.turn(INTERVAL, other)
+        assert not reader.is_over
+        run.log.append(b"3\n\n")
+        for _ in range(2):
+            await processes.turn(MARKS_INTERVAL)
+        found = await other.get(NAME)
+        assert found is not None
+        assert (found.running, found.state, found.end) == (True, b"in progress", 4)
+        assert await reader.next(60.0) == b"3\n\n"
+        assert await other.stored_events(NAME, 0, 4) == [b"%d\n\n" % number for number in range(4)]
+    assert sum("lost 1 runs" in each.getMessage() for each in caplog.records) == 1
+    assert await mine.begin(RunId("me", "resp_2"), {"kind": "test"}, print, most=1) is None, "it counts as before"
+    # Once more, when it ends: the end is there, as it is for another process if this one is killed.
+    await lose(processes)
+    run.log.append(b"4\n\n")
+    run.end(b"completed", 10.0)
+    await mine.flush(run)
+    found = await other.get(NAME)
+    assert found is not None
+    assert (found.running, found.state, found.end) == (False, b"completed", 5)
+    assert run.begun is None
+    # It is no longer shared again after its end, and not if it was deleted here.
+    await lose(processes)
+    await processes.turn(MARKS_INTERVAL)
+    assert await other.get(NAME) is None
+    assert taken == []
+
+
+async def test_a_lost_run_that_was_shared_again_can_be_taken(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    taken = list[LostRun]()
+
+    async def go_on(run: OwnRun, lost: LostRun) -> None:
+        taken.append(lost)
+
+    other.end_lost["test"] = go_on
+    run = await begin(mine, state=b"queued", request=b"the request")
+    run.attach = b"how"
+    await processes.turn(INTERVAL)
+    await lose(processes)
+    await processes.turn(MARKS_INTERVAL)
+    for _ in range(6):  # the other one goes on with it, and its store loses it again
+        await processes.turn(LEASE / 2, other)
+    assert [(each.request, each.run.state, each.attach) for each in taken] == [(b"the request", b"queued", b"how")]
+    await lose(processes)
+    await processes.turn(MARKS_INTERVAL, other)
+    found = await mine.get(NAME)
+    assert found is not None
+    assert (found.running, found.state) == (True, b"queued")
+    for _ in range(2):
+        await processes.turn(MARKS_INTERVAL, mine)
+    assert not mine._own, "it is the other process's"
