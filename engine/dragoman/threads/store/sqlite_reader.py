@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dragoman.threads.store.interface import StoreError
+from dragoman.threads.store.sqlite_files import SqliteFiles
 from dragoman.threads.store.sqlite_thread import advice
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ class SqliteReader:
         self._path = path
         self._executor = ThreadPoolExecutor(1, "dragoman-reader")
         self._db: sqlite3.Connection | None = None
+        self._files: SqliteFiles | None = None
         self._pending = 0
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -39,7 +41,8 @@ class SqliteReader:
     async def close(self) -> None:
         """Finish the reads that wait, and close the file."""
         await asyncio.to_thread(self._executor.shutdown)
-        if self._db is not None:
+        if self._db is not None and self._files is not None:
+            self._files.repair_index()
             self._db.close()
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -47,6 +50,9 @@ class SqliteReader:
             if self._db is None:
                 address = f"{Path(self._path).absolute().as_uri()}?mode=ro"
                 self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                self._files = SqliteFiles(self._path)
+            if self._files is not None:
+                self._files.repair_index()
             return work(self._db)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{self._path}: {advice(error)}") from None

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from dragoman.threads.store.interface import StoreError
+from dragoman.threads.store.sqlite_files import SqliteFiles
 
 T = TypeVar("T")
 PENDING_MAX = 10_000
@@ -67,8 +68,8 @@ class SqliteThread:
         self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._opened: os.stat_result | None = None
-        """The file that is open; None in memory."""
+        self._files: SqliteFiles | None = None
+        """The files that are open; None in memory."""
 
     async def open(self) -> None:
         """Open the file and start the thread. Raises StoreError."""
@@ -113,7 +114,7 @@ class SqliteThread:
             why = f"the directory {os.path.dirname(self._path)} does not exist: create it" if missing else advice(error)
             raise StoreError(f"{self._path} cannot be opened: {why}") from None
         try:
-            self._opened = os.stat(self._path) if self._path != IN_MEMORY else None
+            self._files = SqliteFiles(self._path) if self._path != IN_MEMORY else None
             _use_log(db)
             for setting in self._settings:
                 db.execute(f"PRAGMA {setting}")
@@ -150,6 +151,8 @@ class SqliteThread:
             with suppress(RuntimeError):
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(_resolve, batch)
+        if self._files is not None:
+            self._files.repair_index()  # it is read once more
         db.close()
 
     def _take(self) -> tuple[list[_Work], bool]:
@@ -168,7 +171,8 @@ class SqliteThread:
 
     def _commit(self, db: sqlite3.Connection, batch: list[_Work]) -> None:
         try:
-            self._check_file()
+            if self._files is not None:
+                self._files.check()
             db.execute("BEGIN IMMEDIATE")
             for item in batch:
                 if not item.future.cancelled():
@@ -182,17 +186,6 @@ class SqliteThread:
                 db.execute("ROLLBACK")
             for item in batch:
                 item.error = StoreError(f"{self._path}: {advice(error)}")
-
-    def _check_file(self) -> None:
-        """Raise FileNotFoundError if the path has another file, or none: what is written would be lost."""
-        if self._opened is None:
-            return
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(self._path), self._opened):
-                return
-        raise FileNotFoundError(
-            "the file was deleted or replaced while it was open: restart the gateway to use another"
-        )
 
 
 def advice(error: Exception) -> str:

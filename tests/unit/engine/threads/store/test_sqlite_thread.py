@@ -87,6 +87,23 @@ async def test_an_error_in_a_transaction_undoes_all_of_it(tmp_path: Path) -> Non
     await thread.close()
 
 
+@pytest.mark.parametrize("ending", ["-wal", "-shm"])
+async def test_a_log_or_its_index_that_was_deleted_is_an_error(ending: str, tmp_path: Path) -> None:
+    """Others would not see what is written to a deleted log, and without its index they would not share its locks."""
+    path = tmp_path / "x.db"
+    thread = sqlite_thread.SqliteThread(str(path), ("CREATE TABLE a (x)",))
+    await thread.open()
+    await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    other = tmp_path / f"x.db{ending}"
+    other.rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(StoreError, match=f"its file {ending} was deleted or replaced while it was open"):
+            await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    (tmp_path / "away").rename(other)
+    await thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)"))
+    await thread.close()
+
+
 @pytest.mark.parametrize("kind", ["deleted", "replaced"])
 async def test_a_file_that_was_deleted_or_replaced_is_an_error(kind: str, tmp_path: Path) -> None:
     """Rows written to it would be lost, though SQLite reports that they were committed."""
