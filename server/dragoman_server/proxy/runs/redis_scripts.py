@@ -6,6 +6,7 @@ All keys have the hash tag of KEYS[1], so that they are in one slot of a cluster
     …:events:NAME   stream  entries with the id `end-0`, the number `n` of their events, and the data `d`
     …:leases        zset    the names of the runs by the time at which they lose their host, in milliseconds
     …:open:OWNER    set     the names of the runs of an owner that are open and count for its limit
+    …:searched      string  the time of the last search for runs that have lost their host, in milliseconds
 
 NAME is the length of the owner, a colon, the owner, and the id. `until` is the time at which the mark `reader` ends.
 """
@@ -155,7 +156,13 @@ return 1
 TAKE = (
     _COMMON
     + """
-local found = {}
+local found, lease, searched = {}, tonumber(ARGV[2]), tonumber(call('GET', K .. ':searched') or '0')
+if searched > now or now - searched > lease then
+  for _, name in ipairs(call('ZRANGE', K .. ':leases', 0, -1)) do
+    call('ZADD', K .. ':leases', text(now + lease), name)
+  end
+end
+call('SET', K .. ':searched', text(now))
 for _, name in ipairs(call('ZRANGEBYSCORE', K .. ':leases', '-inf', text(now), 'LIMIT', 0, ARGV[3])) do
   local run = K .. ':run:' .. name
   local had = call('HMGET', run, 'cancelled', 'first', 'end', 'head', 'state', 'request', 'attach')
@@ -163,14 +170,17 @@ for _, name in ipairs(call('ZRANGEBYSCORE', K .. ':leases', '-inf', text(now), '
     close(name)
   else
     call('HSET', run, 'host', ARGV[1])
-    call('ZADD', K .. ':leases', text(now + tonumber(ARGV[2])), name)
+    call('ZADD', K .. ':leases', text(now + lease), name)
     found[#found + 1] = {name, had[1], had[2], had[3], had[4], had[5], had[6], had[7] or ''}
   end
 end
 return found
 """
 )
-"""Arguments: host, lease, most runs."""
+"""Arguments: host, lease, most runs.
+
+Hosts search more often than a lease lasts. If none has, or the last search is still to come, the clock has jumped, and
+its leases mean nothing: all begin again. A run that still has its host is not taken, and one without is soon."""
 RELEASE = (
     _COMMON
     + """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.threads import StoreError
-from dragoman_server.proxy.runs.interface import Change, Entry, NewRun, RunId
+from dragoman_server.proxy.runs.interface import LEASE, Change, Entry, NewRun, RunId
 from dragoman_server.proxy.runs.redis import RedisRunStore
 from support.redis_server import redis_server
 
@@ -44,3 +44,25 @@ async def test_a_redis_that_is_away_is_a_store_error() -> None:
         with pytest.raises(StoreError, match="Redis"):
             await call
     await store.close()
+
+
+@pytest.mark.parametrize("days", [-40, 40])
+async def test_a_clock_that_jumps_takes_no_run_from_its_host_and_keeps_none_without_one(days: int) -> None:
+    """Redis has the times that it would have if its clock had jumped just now."""
+    name, jump = RunId("me", "resp_1"), days * 86_400_000
+    with redis_server() as server:
+        store = RedisRunStore(server.url, prefix="p", timeout=30.0)
+        await store.open()
+        assert await store.take("other", 10) == []
+        assert await store.begin(NewRun(name, "host", b"", b"", b"", 5, 100.0))
+        async with store._connection.call() as redis:
+            await redis.zincrby("{p:runs}:leases", -jump, b"2:meresp_1")
+            await redis.incrby("{p:runs}:searched", -jump)
+            assert await store.take("other", 10) == [], "its host may be there"
+            seconds, micros = await redis.time()
+            until = await redis.zscore("{p:runs}:leases", b"2:meresp_1")
+            assert until is not None
+            assert 0 < until - (seconds * 1000 + micros // 1000) <= LEASE * 1000
+            await redis.zadd("{p:runs}:leases", {b"2:meresp_1": 1})  # its lease is over
+        assert [each.name for each in await store.take("other", 10)] == [name]
+        await store.close()
