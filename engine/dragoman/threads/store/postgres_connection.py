@@ -29,6 +29,8 @@ _HAS_VERSIONS: Final = (
     "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
     " WHERE nspname = $1 AND relname = 'versions')"
 )
+_NO_IDLE_END: Final = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+"""A connection that listens is idle for hours. Servers before version 14 have no such limit."""
 _EMPTIED: Final = "a table was emptied that the others need: restore the database, or drop the schema"
 _READ_ONLY: Final = (
     "it is a read-only replica, which cannot be written: name the primary in {url}; a primary may be read-only too:"
@@ -188,6 +190,7 @@ class PostgresConnection:
 
         async with self.errors():
             connection = await asyncpg.connect(**self._options())
+            await connection.execute(_NO_IDLE_END)
         try:
             yield connection
         finally:

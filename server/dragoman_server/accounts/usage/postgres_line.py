@@ -11,6 +11,8 @@ from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.postgres_schema import USAGE
 
 T = TypeVar("T")
+_TURNS = 4
+"""Turns of the event loop that read the last message of the server and the end of the connection, and note it."""
 
 
 class PostgresLine:
@@ -31,6 +33,8 @@ class PostgresLine:
             if self._runner is None:
                 self._runner = asyncio.Runner()
                 self._runner.run(self.connection.open())
+            else:
+                self._runner.run(_read_sockets())
             return self._runner.run(work)
         except StoreError as error:
             raise ValueError(str(error)) from None
@@ -47,3 +51,9 @@ class PostgresLine:
                 raise ValueError(str(error)) from None
             finally:
                 runner.close()
+
+
+async def _read_sockets() -> None:
+    """Read what has arrived since the last call: the server may have closed the connection, and a new one is opened."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)

@@ -70,3 +70,15 @@ async def test_a_closed_store_raises(store: PostgresStore) -> None:
     await store.close()
     with pytest.raises(StoreError, match="not open"):
         await store.get("k", "a")
+
+
+async def test_a_database_that_is_read_only_does_not_appear_to_answer(store: PostgresStore) -> None:
+    await store.put(node("k", "a"))
+    async with store._connection.call() as db:  # the pool gives this one out again
+        await db.execute("SET default_transaction_read_only = on")
+    for call in (lambda: store.put(node("k", "b")), store.expire):
+        with pytest.raises(StoreError, match="name the primary in its URL; a primary may be read-only too"):
+            await call()
+    async with store._connection.call() as db:
+        await db.execute("SET default_transaction_read_only = off")
+    assert await store.expire() == 0

@@ -43,3 +43,17 @@ def test_a_url_of_another_form_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="URL"):
         line.run(work())
     line.close()
+
+
+def test_another_connection_is_opened_once_the_server_has_ended_one(postgres: PostgresServer) -> None:
+    with closing(PostgresLine(UsageOptions("postgresql", url=postgres.url, prefix="line"), 5.0)) as line:
+
+        async def work() -> int:
+            async with line.connection.call() as db:
+                found: int = await db.fetchval("SELECT pg_backend_pid()")
+                return found
+
+        first = line.run(work())
+        # It returns once the server process has ended.
+        assert postgres.execute(f"SELECT pg_terminate_backend({first}, 30000)")[0][0] is True
+        assert line.run(work()) != first
