@@ -495,7 +495,7 @@ async def test_a_run_that_the_upstream_does_not_know_has_failed(tmp_path: Path) 
 
 async def test_no_store_has_a_key_and_what_is_not_to_be_stored_stays_out_of_it(tmp_path: Path) -> None:
     async with upstream("sqlite", tmp_path) as up, up.gateway() as (_, here):
-        headers = {"authorization": "Bearer sk-of-the-client-2718"}
+        headers = {"authorization": "Bearer sk-of-the-client-7q3z"}
         body = {"model": "sim-long-150", "input": "Hi", "background": True}
         async with up.session.post(f"{here}/v1/responses", json=body, headers=headers) as reply:
             assert reply.status == 200, await reply.text()
@@ -519,7 +519,7 @@ async def test_no_store_has_a_key_and_what_is_not_to_be_stored_stays_out_of_it(t
         head, _, packed = (await asyncio.to_thread(attached))[0].partition(b"\n")
         known = head + zlib.decompress(packed)
         assert b'"messages"' in known or b'"input"' in known
-        assert b"2718" not in known
+        assert b"7q3z" not in known
         assert SECRET.encode() not in known
         files = await asyncio.to_thread(lambda: [file.read_bytes() for file in tmp_path.glob("responses.db*")])
         assert not [data for data in files if SECRET.encode() in data or b"sk-of-the-client" in data]

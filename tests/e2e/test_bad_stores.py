@@ -22,7 +22,7 @@ from support.sockets import ScriptedServer, answer
 from support.waiting import until_true
 
 CHAT = Dialect.CHAT
-PASSWORD = "right-7f3a"
+PASSWORD = "right-7q3z"
 KEPT = ("keys", "routing", "responses", "runs")
 """The parts of Redis that have versions of their own."""
 CURES = {
@@ -46,7 +46,7 @@ def bad(kind: str, folder: Path) -> Iterator[str]:
         elif kind == "later schema":
             for name in KEPT:
                 command(server, "SET", f"{{dragoman:{name}}}:schema", "7")
-        yield server.url.replace("//", "//:wrong-7f3a@") if kind == "wrong password" else server.url
+        yield server.url.replace("//", "//:wrong-7q3z@") if kind == "wrong password" else server.url
 
 
 @pytest.mark.parametrize("kind", CURES)
@@ -86,7 +86,7 @@ async def test_it_is_named_and_the_gateway_serves_without_it(
         assert lines
         for line in lines:
             assert "\n" not in line
-            assert "7f3a" not in line
+            assert "7q3z" not in line
             assert any(
                 CURES[kind].format(url=f"{table}.url", prefix=f"{table}.prefix") in line for table in ("store", "state")
             ), line

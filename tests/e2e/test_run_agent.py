@@ -275,10 +275,10 @@ async def test_an_agent_is_not_started_without_an_upstream(tmp_path: Path, agent
         async with command("run", agent, "--base-url", f"{url}/v1", **env) as process:
             assert await process.ends() == 1
         assert "requires a key (401): set UPSTREAM_API_KEY" in process.stated
-        async with command("run", agent, "--base-url", f"{url}/v1", UPSTREAM_API_KEY="wrong-4711", **env) as process:
+        async with command("run", agent, "--base-url", f"{url}/v1", UPSTREAM_API_KEY="wrong-7q3z", **env) as process:
             assert await process.ends() == 1
         assert "rejects the key (401): correct UPSTREAM_API_KEY" in process.stated
-        assert "4711" not in process.stated
+        assert "7q3z" not in process.stated
     assert not (tmp_path / "bin/told.json").exists()
 
 

@@ -72,11 +72,11 @@ async def test_a_host_that_does_not_exist_and_a_server_that_is_silent(monkeypatc
 async def test_a_key_that_is_missing_or_wrong(status: int) -> None:
     async with served(model_server("m", status=status)) as (url, _):
         without = await listed(f"{url}/v1")
-        wrong = await listed(f"{url}/v1", api_key=Secret("sk-wrong-key-4711"))
+        wrong = await listed(f"{url}/v1", api_key=Secret("sk-wrong-key-7q3z"))
         passed = await listed(f"{url}/v1", auth=Auth.PASSTHROUGH)
     assert f"requires a key ({status}): set UPSTREAM_API_KEY" in without.problem
     assert f"rejects the key ({status}): correct UPSTREAM_API_KEY" in wrong.problem
-    assert "4711" not in wrong.problem
+    assert "7q3z" not in wrong.problem
     assert (without.fatal, wrong.fatal) == (True, True)
     assert (passed.problem, passed.fatal) == ("", False), "clients send their own"
 

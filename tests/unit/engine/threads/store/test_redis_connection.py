@@ -125,15 +125,15 @@ async def test_a_redis_that_cannot_write_its_file(tmp_path: Path) -> None:
 
 
 async def test_a_wrong_password_is_an_error_without_it() -> None:
-    with redis_server(options=("--requirepass", "right-7f3a")) as server:
-        for url in (server.url, server.url.replace("//", "//:wrong-7f3a@")):
+    with redis_server(options=("--requirepass", "right-7q3z")) as server:
+        for url in (server.url, server.url.replace("//", "//:wrong-7q3z@")):
             store = RedisStore(url)
             await store.open()
             with pytest.raises(StoreError, match="check the user and the password") as caught:
                 await store.get("k", "a")
-            assert "7f3a" not in str(caught.value)
+            assert "7q3z" not in str(caught.value)
             await store.close()
-        store = RedisStore(server.url.replace("//", "//:right-7f3a@"))
+        store = RedisStore(server.url.replace("//", "//:right-7q3z@"))
         await store.open()
         await store.put(node("k", "a"))
         await store.close()
@@ -163,7 +163,7 @@ async def test_data_of_a_later_version_is_not_used(redis: RedisServer) -> None:
 
 async def test_an_address_that_is_none() -> None:
     with pytest.raises(StoreError, match="the URL of Redis is not valid") as caught:
-        await RedisStore("http://canary-7f3a").open()
+        await RedisStore("http://canary-7q3z").open()
     assert "canary" not in str(caught.value)
 
 

@@ -17,7 +17,10 @@ from support.named_keys import made
 from support.redis_server import RedisServer, free_port
 from support.waiting import PATIENCE
 
-BUDGET = ("daily_tokens", datetime.now(UTC).strftime("%Y-%m-%d"), 10**6, 7)
+
+def budget() -> tuple[str, str, int, int]:
+    """Return the budget of this day."""
+    return ("daily_tokens", datetime.now(UTC).strftime("%Y-%m-%d"), 10**6, 7)
 
 
 @pytest.fixture
@@ -52,13 +55,13 @@ async def test_an_address_that_does_not_answer_is_an_error_in_time() -> None:
 
 
 async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisAccountStore, redis: RedisServer) -> None:
-    await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
+    await store.admit(claim_on("alice", "1", 0, (), (budget(),)))
     await asyncio.to_thread(redis.kill)
     with pytest.raises(StoreError):
         await store.ping()
     await asyncio.to_thread(redis.start)
-    assert (await store.admit(claim_on("alice", "2", 0, (), (BUDGET,)))).spent == (7,)
-    await store.settle([settlement_on("alice", "2", True, (), (BUDGET,)), settlement_on("bob", "x", True)])
+    assert (await store.admit(claim_on("alice", "2", 0, (), (budget(),)))).spent == (7,)
+    await store.settle([settlement_on("alice", "2", True, (), (budget(),)), settlement_on("bob", "x", True)])
     assert [each.amount for each in await store.spent("alice")] == [14]
     await store.renew([Lease("alice", "1")])
 
@@ -71,19 +74,19 @@ async def test_one_admission_is_one_round_trip(store: RedisAccountStore) -> None
         # Commands that a script calls are counted too; a round trip is one `evalsha`.
         return sum(info[name]["calls"] for name in names if name in ("cmdstat_evalsha", "cmdstat_eval", "cmdstat_get"))
 
-    await store.admit(claim_on("alice", "0", 2, (), (BUDGET,)))
-    await store.settle([settlement_on("alice", "0", True, (), (BUDGET,))])
+    await store.admit(claim_on("alice", "0", 2, (), (budget(),)))
+    await store.settle([settlement_on("alice", "0", True, (), (budget(),))])
     before = await commands()
     for number in range(1, 11):
-        await store.admit(claim_on("alice", str(number), 20, (), (BUDGET,)))
+        await store.admit(claim_on("alice", str(number), 20, (), (budget(),)))
     assert await commands() - before == 10
-    await store.settle([settlement_on("alice", str(number), True, (), (BUDGET,)) for number in range(1, 11)])
+    await store.settle([settlement_on("alice", str(number), True, (), (budget(),)) for number in range(1, 11)])
     assert await commands() - before == 20
 
 
 async def test_what_a_key_leaves_behind_expires(store: RedisAccountStore) -> None:
-    await store.admit(claim_on("alice", "1", 2, (), (BUDGET,)))
-    await store.settle([settlement_on("alice", "other", False, (), (BUDGET,))])
+    await store.admit(claim_on("alice", "1", 2, (), (budget(),)))
+    await store.settle([settlement_on("alice", "other", False, (), (budget(),))])
     async with store.connection.call() as client:
         keys = [key async for key in client.scan_iter("own:*")]
         assert sorted(keys) == ["own:{alice}:leases", "own:{alice}:settled:other", "own:{alice}:state"]
@@ -94,7 +97,7 @@ async def test_what_a_key_leaves_behind_expires(store: RedisAccountStore) -> Non
 async def test_two_prefixes_are_two_stores(store: RedisAccountStore, redis: RedisServer) -> None:
     other = RedisAccountStore(StoreOptions("redis", url=redis.url, prefix="other", timeout=1.0))
     await other.open()
-    await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
+    await store.admit(claim_on("alice", "1", 0, (), (budget(),)))
     assert await other.spent("alice") == []
     await other.close()
 
