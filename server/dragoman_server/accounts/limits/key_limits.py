@@ -50,14 +50,16 @@ class KeyLimits:
         return setting_problems(at, self)
 
     def __bool__(self) -> bool:
-        return self.active is not None
+        """True if one of them is set, even to a value that `problems` names."""
+        tokens = self.tokens_per_minute or self.daily_tokens or self.monthly_tokens
+        return bool(tokens or self.requests_per_minute or self.concurrent_requests or self.has_cost)
 
     # Computed once for each key, as a request needs all of them.
 
     @cached_property
     def active(self) -> ActiveLimits | None:
         """The limits that are set; None if none is."""
-        if not (self.buckets or self.concurrent_requests or self.budgets):
+        if not self:
             return None
         return ActiveLimits(self.concurrent_requests, self.buckets, self.budgets, self.has_cost)
 

@@ -110,6 +110,7 @@ def test_a_store_that_may_hold_keys_requires_one(kind: str, required: bool) -> N
         (f'[keys.a]\nhash = "{HASH}"\nrequests_per_minute = -5', "keys.a.requests_per_minute", "expected 0"),
         (f'[keys.a]\nhash = "{HASH}"\nrequests_per_minute = "5"', "keys.a.requests_per_minute", "expected an integer"),
         (f'[keys.a]\nhash = "{HASH}"\nmonthly_cost = 1e9', "keys.a.monthly_cost", "to 1000000"),
+        (f'[keys.a]\nhash = "{HASH}"\nmonthly_cost = 1e308', "keys.a.monthly_cost", "to 1000000"),
         (f'[keys.a]\nhash = "{HASH}"\nmodels = []', "keys.a.models", "is empty"),
         (f'[keys.a]\nhash = "{HASH}"\nexpires = "2027"', "keys.a.expires", "expected a date or a time"),
         (f'[keys."a b"]\nhash = "{HASH}"', 'keys."a b"', "a key's name has"),
