@@ -52,6 +52,7 @@ class ResponsesObserver(Observer):
         "_data",
         "_emptied",
         "_finished",
+        "_kept",
         "_last",
         "_missing",
         "_open",
@@ -74,8 +75,9 @@ class ResponsesObserver(Observer):
         self._last = -1
         self._open: dict[int, object] = {}
         """Index → type of the items that were added and not yet done."""
-        self._parts: list[Json] = []
-        """The events of parts since no item was open."""
+        self._parts: dict[int, list[Json]] = {}
+        """Index of an item that is not done → the events of its parts, `_kept` in all."""
+        self._kept = 0
         self._texts: dict[int, list[str]] = {}
         """Index of an open message → texts that came without a start of their part."""
         self._finished: dict[int, object] = {}
@@ -241,9 +243,10 @@ class ResponsesObserver(Observer):
             if name == "response.output_item.done" and (self._parts or self._texts):
                 self._end_message(index, item)
         elif name in OF_PARTS:
-            if len(self._parts) < DEFAULT_LIMITS.blocks:
-                self._parts.append(payload)
-        elif not self._parts and name == "response.output_text.delta":
+            if self._kept < DEFAULT_LIMITS.blocks:
+                self._kept += 1
+                self._parts.setdefault(index, []).append(payload)
+        elif index not in self._parts and name == "response.output_text.delta":
             self._add_text(index, payload)
         if self._repairs is not None or (item is not None and is_odd(item)):
             if not self._repaired(name, index, payload):
@@ -267,8 +270,6 @@ class ResponsesObserver(Observer):
                 return self._drop(name)
         if name == "response.output_item.done":
             self._open.pop(index, None)
-            if not self._open:
-                self._parts = []
             if len(self._finished) < DEFAULT_LIMITS.blocks:
                 self._finished[index] = item_identity(item)
             if self._calls:
@@ -287,10 +288,11 @@ class ResponsesObserver(Observer):
 
     def _end_message(self, index: int, item: Any) -> None:
         """Put the parts of a message into its finished item if that has none: agents read nothing else."""
-        texts = self._texts.pop(index, None)
+        texts, parts = self._texts.pop(index, None), self._parts.pop(index, [])
+        self._kept -= len(parts)
         if type(item) is not dict or item.get("type") != "message" or item.get("content"):
             return
-        if content := parts_of(index, self._parts, texts):
+        if content := parts_of(parts, texts):
             self._made_repairs().contents[index] = content
 
     def _drop(self, name: str) -> bool:

@@ -42,14 +42,12 @@ def is_odd(item: Any) -> bool:
     return type(item) is dict and type(item.get(_LISTS.get(str(item.get("type")), ""))) is not list
 
 
-def parts_of(index: int, events: Iterable[Json], texts: list[str] | None) -> list[Json]:
+def parts_of(events: Iterable[Json], texts: list[str] | None) -> list[Json]:
     """Return the parts of a message, which came in these events, or as texts; none if they are empty."""
     parts: dict[Any, Json] = {}
     if texts:
         parts[0] = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
     for event in events:
-        if event.get("output_index") != index:
-            continue
         place, part = event.get("content_index"), event.get("part")
         if part is None and (started := parts.get(place)):
             part = {**started, "text": event.get("text")}
